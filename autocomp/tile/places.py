@@ -20,10 +20,11 @@ class Place:
     def rounded(self, bytes_: int) -> int:
         return -(-bytes_ // self.align) * self.align
 
-    def take(self, bytes_: int, slots: int = 1) -> int:
-        """An offset for `slots` neighbouring pieces of `bytes_` each (rounded up); rings never lie where something was freed."""
-        size = self.rounded(bytes_) * slots
-        if slots == 1 and self.free.get(size):
+    def take(self, bytes_: int, slots: int = 0) -> int:
+        """An offset for a piece of `bytes_` (rounded up), or for a ring of `slots` neighbouring ones: rings never lie where something was
+        freed, not even those of one slot, as other agents than the one that freed it use them."""
+        size = self.rounded(bytes_) * max(1, slots)
+        if not slots and self.free.get(size):
             return self.free[size].pop()
         self.top += size
         if self.top > self.capacity:

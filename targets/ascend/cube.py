@@ -46,12 +46,14 @@ class Part:
 
 @dataclass
 class Cube:
-    """Texts of the works around products. `true`: count of a tile along an axis; an axis "" has one element. `slots`: of rings."""
+    """Texts of the works around products. `true`: count of a tile along an axis; an axis "" has one element. `slots`: of rings; `sums`: of
+    those in L0C."""
 
     p: TileProgram
     chip: Chip
     true: Mapping[str, str]
     slots: int
+    sums: int
     depth: dict[str, int] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
 
@@ -75,7 +77,8 @@ class Cube:
     def ring(self, where: str, name: str, element: str, count: int, turn: str) -> str:
         """A ring of tensors in a memory, of `slots` where they fit; gives the declaration of the round's slot. Raises DoesNotFit."""
         bytes_, memory = count * (4 if element == "float" else 2), self.place(where)
-        n = max((n for n in range(1, self.slots + 1) if memory.top + memory.rounded(bytes_) * n <= memory.capacity), default=1)
+        most = self.sums if where == "l0c" else self.slots
+        n = max((n for n in range(1, most + 1) if memory.top + memory.rounded(bytes_) * n <= memory.capacity), default=1)
         at = memory.take(bytes_, n)
         self.depth[name] = n
         offset = slot_text(at, turn, n, memory.rounded(bytes_))

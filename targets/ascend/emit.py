@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from autocomp.targets.ascend.ahead import Late, ahead
@@ -44,9 +45,9 @@ def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Pl
     check_products(p)
     p, late = ahead(p)
     short: DoesNotFit | None = None
-    for rows in shares(p):
+    for rows, slots in product(shares(p), (RING, 1) if late.statements else (RING,)):
         try:
-            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else (), late)
+            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else (), late, slots)
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short or e
@@ -120,13 +121,15 @@ class Planned:
 @dataclass
 class Kernel:
     """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there; `late` works run a
-    round behind the others."""
+    round behind the others. `slots`: of rings in L0C and unified buffer. Where there are late works two products take turns, so with one
+    slot each a sum leaves beside the other product, and arrives beside the instructions that do not read it."""
 
     p: TileProgram
     chip: Chip
     rows: int
     past_l2: tuple[str, ...] = ()
     late: Late = Late()
+    slots: int = RING
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -169,9 +172,10 @@ class Kernel:
         rows = Frame("rows", "rows_round") if chunked else tile
         g = geometry(p, {row: self.rows} if mixed and row else {})
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
-        vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, RING, "if (own)" if mixed and not chunked else "",
+        vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, self.slots, "if (own)" if mixed and not chunked else "",
                             self.late.kept)  # fmt: skip
-        split = Split(p, Cube(p, self.chip, true, RING), vector, start, row, Frame("tile", "round"), chunked, self.late.statements)
+        cube = Cube(p, self.chip, true, RING, self.slots)
+        split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements)
         split.body(inner)
         return split
 

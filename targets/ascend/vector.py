@@ -26,6 +26,7 @@ from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
+KEPT = 2  # slots of a value that is read a round later
 
 
 @dataclass
@@ -85,8 +86,9 @@ class VectorPart:
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.p, self.start)
-        made = Counter(s.dst for s, _ in walk(self.p.body))
-        self.changing = {name for name, n in made.items() if n > 1}
+        sums = {s.dst for s, _ in walk(self.p.body) if s.op == "mma"}  # of the cube unit: they arrive when they are whole
+        made = Counter(s.dst for s, _ in walk(self.p.body) if s.dst not in sums or s.op == "map")
+        self.changing = {name for name, n in made.items() if n > 1 or name in sums}
         self.direct = direct(self.p, self.g)
         self.whole = whole(self.p)
 
@@ -115,7 +117,7 @@ class VectorPart:
             self.values[s.dst] = self.as_stored(s.dst, s.expr, b)
         elif s.op == "map" and isinstance(s.expr, Expr) and s.dst in self.kept and b is not None:
             kind, lane = self.g.kind(b.axes, self.p.name)
-            ring = Operand(self.staged(self.frame, f"{s.dst}_kept", "float", self.g.bytes(kind, lane)), kind, lane)
+            ring = Operand(self.staged(self.frame, f"{s.dst}_kept", "float", self.g.bytes(kind, lane), KEPT), kind, lane)
             self.values[s.dst] = self.moved(self.expression(settled(s.expr, self.p, self.scalars.known), ring), ring)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
@@ -195,13 +197,13 @@ class VectorPart:
         self.frame.works.append(Work(V, tuple(s for o in reads if o.kind != "number" for s in o.storage),
                                      tuple(s for o in writes for s in o.storage), tuple(lines)))  # fmt: skip
 
-    def staged(self, frame: Frame, name: str, element: str, bytes_: int) -> str:
-        """A ring in unified buffer; gives the name of the round's slot."""
-        size = self.ub.rounded(bytes_)
-        at = self.ub.take(bytes_, self.slots)
-        offset = slot_text(at, frame.turn, self.slots, size)
+    def staged(self, frame: Frame, name: str, element: str, bytes_: int, slots: int = 0) -> str:
+        """A ring in unified buffer, of so many slots where they are given; gives the name of the round's slot."""
+        size, slots = self.ub.rounded(bytes_), slots or self.slots
+        at = self.ub.take(bytes_, slots)
+        offset = slot_text(at, frame.turn, slots, size)
         frame.declarations.append(f"const LocalTensor<{element}> {name} = ac_at<{element}>(ub, {bytes_}, {offset});")
-        self.depth[name] = self.slots
+        self.depth[name] = slots
         return name
 
     def as_stored(self, name: str, e: Map, b: Buf | None) -> Operand:
@@ -522,11 +524,15 @@ class VectorPart:
         return d
 
     def unary(self, row: Mapping[str, object], x: Operand, dying: list[Operand]) -> Operand:
-        """A function of one value, never in place: some read their argument again."""
+        """A function of one value: in place where nobody reads that again and it is one instruction; functions of the header may read
+        their argument twice."""
         if x.kind == "number":
             x = self.named("t", x)
         temps = [self.temporary(x.kind, x.lane) for _ in range(int(str(row.get("temps", 0))))]
-        d = self.temporary(x.kind, x.lane)
+        if x in dying and x.offset >= 0 and not str(row["call"]).startswith("ac_"):
+            d, dying = x, [o for o in dying if o != x]
+        else:
+            d = self.temporary(x.kind, x.lane)
         operands = ", ".join([d.name, x.name, *(t.name for t in temps)])
         self.v([f"{row['call']}({operands}, {self.g.elements(x.kind, x.lane)});"], (x,), d, *temps)
         for t in [*temps, *dying]:

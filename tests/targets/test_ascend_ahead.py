@@ -57,6 +57,28 @@ def test_it_is_chosen_and_cheaper_where_there_are_several_rounds():
     assert late < 0.8 * turn
 
 
+def test_large_tiles_have_one_slot_where_two_do_not_fit():
+    """Two sums of 128 x 128 fill L0C; of two slots each only 64 x 128 would fit, and keys would be copied twice as often."""
+    program = autocomp.optimize(attention(8, 2048, 2048, 128), target=TARGET)
+    kernel, chip = program.calls.calls[0].kernel, program.target.chip
+    assert "i1 128, i2 128, r1 128" in program.kernels[0].schedule
+    large, small = (Schedule.make({"i0": 1, "i1": m, "r1": 128}, softmax_overlap=1) for m in (128, 64))
+    assert estimate(kernel, large, chip).seconds < 0.8 * estimate(kernel, small, chip).seconds
+    text = program.printed[kernel.name].text
+    assert "queue cube.M -> cube.FIX [acc] each r1, 1 slot" in text and "l0c: 131072 of 131072" in text
+    assert "queue cube.M -> cube.FIX [acc] each r1, 2 slots" in load_target(TARGET).emit(kernel, small).text
+
+
+@needs_compiler
+def test_attention_with_one_slot(tmp_path):
+    """Tails of rows and keys, more tiles than one a group."""
+    program = autocomp.optimize(attention(3, 150, 300, 128), target=TARGET)
+    call, target = program.calls.calls[0], load_target(TARGET)
+    program.printed[call.kernel.name] = target.emit(call.kernel, Schedule.make({"i0": 1, "i1": 128, "r1": 128}, softmax_overlap=1))
+    program.executor = AscendExecutor(program, tmp_path, blocks=2)
+    program.verify(seed=fresh.seed())
+
+
 def test_a_loop_without_such_a_product_is_refused():
     kernel = autocomp.optimize(graph({"x": "f16[64, 256]", "w": "f16[256, 64]"}, "%0 = matmul(x, w)"), target=TARGET).calls.calls[0].kernel
     with pytest.raises(UnsupportedOp, match="no product of a loop reads what vector cores make"):

@@ -61,7 +61,7 @@
  * l0a: 24576 of 65536 bytes
  * l0b: 65536 of 65536 bytes
  * l0c: 49152 of 131072 bytes
- * ub: 72960 of 188160 bytes
+ * ub: 64768 of 188160 bytes
  */
 extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2more(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR scratch) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
@@ -196,7 +196,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
   if ASCEND_IS_AIV {
     TPipe pipe;
     TBuf<TPosition::VECCALC> ub;
-    pipe.InitBuffer(ub, 72960);
+    pipe.InitBuffer(ub, 64768);
     pipe.Destroy();
     const uint32_t group = GetBlockIdx() / 2;
     uint32_t round = 0, r1_round = 0;
@@ -224,8 +224,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       const ac_f32 m1 = ac_at<float>(ub, 512, 0);
       const ac_f32 l2 = ac_at<float>(ub, 512, 512);
       const ac_f32 o3 = ac_at<float>(ub, 4096, 1024);
-      const ac_f32 t25 = ac_at<float>(ub, 4096, 64768);
-      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 68864 + round % 2 * 2048);
+      const ac_f32 t22 = ac_at<float>(ub, 4096, 56576);
+      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 60672 + round % 2 * 2048);
       PipeBarrier<PIPE_V>();
       Duplicate(m1, -3.40282347e+38f, 128);
       Duplicate(l2, 0.0f, 128);
@@ -246,17 +246,14 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
         const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
         const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
-        const ac_f32 t16 = ac_at<float>(ub, 512, 29696);
+        const ac_f32 t16 = ac_at<float>(ub, 8192, 31488);
         const ac_f32 t17 = ac_at<float>(ub, 8192, 31488);
-        const ac_f32 t18 = ac_at<float>(ub, 8192, 31488);
-        const ac_f32 t19 = ac_at<float>(ub, 8192, 39680);
-        const ac_f32 l20 = ac_at<float>(ub, 512, 29696);
+        const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
+        const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
+        const ac_f32 t20 = ac_at<float>(ub, 512, 39680);
         const ac_f32 t21 = ac_at<float>(ub, 512, 30976);
-        const ac_f32 t22 = ac_at<float>(ub, 512, 47872);
-        const ac_f32 t23 = ac_at<float>(ub, 512, 29696);
-        const ac_f32 t24 = ac_at<float>(ub, 512, 47872);
-        const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 48384 + r1_round % 2 * 4096);
-        const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 56576 + r1_round % 2 * 4096);
+        const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 40192 + r1_round % 2 * 4096);
+        const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 48384 + r1_round % 2 * 4096);
         CrossCoreWaitFlag(r1_round % 2);
         WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
         if (own) {
@@ -290,26 +287,26 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         PipeBarrier<PIPE_V>();
         Sub(t15, m1, t14, 128);
         PipeBarrier<PIPE_V>();
-        Exp(t16, t15, 128);
+        Exp(t15, t15, 128);
         PipeBarrier<PIPE_V>();
-        Mul(l2, l2, t16, 128);
-        Muls(t17, t9, 0.125f, 2048);
+        Mul(l2, l2, t15, 128);
+        Muls(t16, t9, 0.125f, 2048);
         PipeBarrier<PIPE_V>();
-        ac_Sub_stat(t18, t17, t14, 16, 128);
+        ac_Sub_stat(t17, t16, t14, 16, 128);
         PipeBarrier<PIPE_V>();
-        Exp(t19, t18, 2048);
+        Exp(t17, t17, 2048);
         PipeBarrier<PIPE_V>();
-        ac_row_sum(l20, t19, t21, t22, 16, 16, n_r1, 128);
+        ac_row_sum(l18, t17, t19, t20, 16, 16, n_r1, 128);
         PipeBarrier<PIPE_V>();
-        Add(l2, l2, l20, 128);
+        Add(l2, l2, l18, 128);
         PipeBarrier<PIPE_V>();
-        Sub(t23, m1, t14, 128);
+        Sub(t21, m1, t14, 128);
         PipeBarrier<PIPE_V>();
-        Exp(t24, t23, 128);
+        Exp(t21, t21, 128);
         PipeBarrier<PIPE_V>();
-        ac_Mul_stat(o3, o3, t24, 16, 64);
+        ac_Mul_stat(o3, o3, t21, 16, 64);
         WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
-        Cast(p_n_out, t19, RoundMode::CAST_RINT, 2048);
+        Cast(p_n_out, t17, RoundMode::CAST_RINT, 2048);
         SetFlag<HardEvent::V_MTE3>(r1_round % 2);
         CrossCoreWaitFlag(6 + r1_round % 2);
         WaitFlag<HardEvent::V_MTE3>(r1_round % 2);
@@ -332,10 +329,10 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         Adds(m1, t14, 0.0f, 128);
       }
       PipeBarrier<PIPE_V>();
-      ac_Div_stat(t25, o3, l2, 16, 64);
+      ac_Div_stat(t22, o3, l2, 16, 64);
       WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
       PipeBarrier<PIPE_V>();
-      Cast(out0_out, t25, RoundMode::CAST_RINT, 1024);
+      Cast(out0_out, t22, RoundMode::CAST_RINT, 1024);
       SetFlag<HardEvent::V_MTE3>(2 + round % 2);
       WaitFlag<HardEvent::V_MTE3>(2 + round % 2);
       if (own) {

@@ -28,7 +28,7 @@
  *
  * queue vector.MTE2 -> vector.V [in0_t_in] each tile, 2 slots
  * queue vector.V -> vector.MTE3 [out0_out] each tile, 2 slots
- * ub: 82432 of 188160 bytes
+ * ub: 66048 of 188160 bytes
  */
 extern "C" __global__ __aicore__ void k_reduce_max_reduce_sum_cast_sub_3more(GM_ADDR in0, GM_ADDR out0) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
@@ -38,7 +38,7 @@ extern "C" __global__ __aicore__ void k_reduce_max_reduce_sum_cast_sub_3more(GM_
   out0_g.SetGlobalBuffer((__gm__ half *)out0);
   TPipe pipe;
   TBuf<TPosition::VECCALC> ub;
-  pipe.InitBuffer(ub, 82432);
+  pipe.InitBuffer(ub, 66048);
   pipe.Destroy();
   uint32_t round = 0;
   SetFlag<HardEvent::MTE3_V>(0);
@@ -53,12 +53,11 @@ extern "C" __global__ __aicore__ void k_reduce_max_reduce_sum_cast_sub_3more(GM_
     const ac_f32 t3 = ac_at<float>(ub, 256, 33024);
     const ac_f32 t4 = ac_at<float>(ub, 16384, 33280);
     const ac_f32 t5 = ac_at<float>(ub, 16384, 33280);
-    const ac_f32 t6 = ac_at<float>(ub, 16384, 49664);
-    const ac_f32 s_t7 = ac_at<float>(ub, 256, 32768);
-    const ac_f32 t8 = ac_at<float>(ub, 256, 33024);
+    const ac_f32 s_t6 = ac_at<float>(ub, 256, 32768);
+    const ac_f32 t7 = ac_at<float>(ub, 256, 33024);
+    const ac_f32 t8 = ac_at<float>(ub, 16384, 16384);
     const ac_f32 t9 = ac_at<float>(ub, 16384, 16384);
-    const ac_f32 t10 = ac_at<float>(ub, 16384, 16384);
-    const LocalTensor<half> out0_out = ac_at<half>(ub, 8192, 66048 + round % 2 * 8192);
+    const LocalTensor<half> out0_out = ac_at<half>(ub, 8192, 49664 + round % 2 * 8192);
     WaitFlag<HardEvent::V_MTE2>(round % 2);
     DataCopyPad(in0_t_in[0], in0_g[4096ull * s_i0], ac_copy(1, 4096 * 2, 0, 0), {false, 0, 0, 0});
     SetFlag<HardEvent::MTE2_V>(round % 2);
@@ -71,14 +70,14 @@ extern "C" __global__ __aicore__ void k_reduce_max_reduce_sum_cast_sub_3more(GM_
     PipeBarrier<PIPE_V>();
     ac_Sub_stat(t5, in0_t1, m_t2, 1, 4096);
     PipeBarrier<PIPE_V>();
-    Exp(t6, t5, 4096);
+    Exp(t5, t5, 4096);
     PipeBarrier<PIPE_V>();
-    ac_row_sum(s_t7, t6, t8, t9, 1, 8, 4096, 4096);
+    ac_row_sum(s_t6, t5, t7, t8, 1, 8, 4096, 4096);
     PipeBarrier<PIPE_V>();
-    ac_Div_stat(t10, t6, s_t7, 1, 4096);
+    ac_Div_stat(t9, t5, s_t6, 1, 4096);
     WaitFlag<HardEvent::MTE3_V>(round % 2);
     PipeBarrier<PIPE_V>();
-    Cast(out0_out, t10, RoundMode::CAST_RINT, 4096);
+    Cast(out0_out, t9, RoundMode::CAST_RINT, 4096);
     SetFlag<HardEvent::V_MTE3>(round % 2);
     WaitFlag<HardEvent::V_MTE3>(round % 2);
     DataCopyPad(out0_g[4096ull * s_i0], out0_out[0], ac_copy(1, 4096 * 2, 0, 0));
