@@ -26,6 +26,7 @@ from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
+SPREAD = 16  # elements of a row that are copied for one that is wanted, at most
 KEPT = 2  # slots of a value that is read a round later
 
 
@@ -107,6 +108,8 @@ class VectorPart:
             whole = region(replace(t, guard=()), self.start, self.p.name)
             if t.guard:
                 self.values[s.dst] = self.bordered(s.dst, t, whole)
+            elif step := self.strided(whole):
+                self.values[s.dst] = self.picked(s.dst, whole, t.dtype, step)
             elif self.is_turned(whole):
                 self.values[s.dst] = self.turned(s.dst, whole, t.dtype)
             else:
@@ -261,6 +264,38 @@ class VectorPart:
                 self.release(o)
             got = chosen
         return got
+
+    def strided(self, r: Region) -> int:
+        """How far neighbours of a row lie apart, where they are neither side by side nor in other rows; else 0."""
+        kind, lane = self.g.kind(r.axes, self.p.name)
+        step = r.step.get(lane, 0)
+        return step if kind == "full" and 1 < step <= SPREAD and self.true[lane] != "1" and not self.is_turned(r) else 0
+
+    def picked(self, name: str, r: Region, dtype: DType, step: int) -> Operand:
+        """Every `step`th element of rows: what lies between is copied too, and a look-up by their offsets leaves it out."""
+        kind, lane = self.g.kind(r.axes, self.p.name)
+        element, mine, n = loaded(dtype, self.p.name), self.g, self.g.lanes[lane]
+        lies = replace(mine, lanes={**mine.lanes, lane: (n - 1) * step + 1})
+        local = self.staged(self.frame, f"{name}_in", element, lies.bytes(kind, lane, dtype.bytes))
+        span = replace(r, step={**r.step, lane: 1})
+        lines = copy_lines(span, lies, kind, lane, {**self.true, lane: f"(({self.true[lane]} - 1) * {step} + 1)"}, local, True, self.p.name)
+        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
+        self.g = lies
+        x = self.single(name, Operand(local, kind, lane), element)
+        self.g = mine
+        line, places = self.temporary("line", lane), self.temporary("line", lane, element="int32_t")
+        offsets = f"{places.name}_bytes"
+        size = self.g.bytes("line", lane)
+        self.frame.declarations.append(f"const LocalTensor<uint32_t> {offsets} = ac_at<uint32_t>(ub, {size}, {places.offset});")
+        self.v([f"ac_offsets({places.name}, {line.name}, {step}, {n});"], (), places, line)
+        self.release(line)
+        d = self.temporary(kind, lane, name)
+        self.v([f"ac_picked({d.name}, {x.name}, {offsets}, {mine.count}, {n}, {lies.pitch(lane)}, {mine.pitch(lane)});"], (x, places), d)
+        self.release(places)
+        self.g = lies
+        self.release(x)
+        self.g = mine
+        return d
 
     def is_turned(self, r: Region) -> bool:
         """Whether neighbours in memory are of different rows of a tile."""

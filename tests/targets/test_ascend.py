@@ -226,8 +226,6 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
     ("name", "reason"),
     [
         ("integers", "elements of type i32"),
-        ("argmax", "elements of type i64"),
-        ("slice", "lie 3 apart"),
         ("unpack", "elements of type u8"),
     ],
 )

@@ -30,6 +30,7 @@ OWN = {
                          '%0 = cast(x, to="i32")\n%1 = cast(w, to="i32")\n%2 = matmul(%0, %1)\n%3 = cast(%2, to="f32")\n'
                          '%4 = mul(%3, s)\n%5 = round(%4)\n%6 = min(%5, const(127, f32))\n%7 = max(%6, const(-128, f32))\n'
                          '%8 = cast(%7, to="i8")'),
+    "integer_sums": graph({"x": "i32[5, 40]"}, "%0 = reduce_sum(x, axes=[1])"),
     "short_floats": graph({"x": "bf16[5, 19]"}, '%0 = floor(x)\n%1 = cast(%0, to="f8e4m3")\n%2 = cast(%1, to="bf16")'),
 }  # fmt: skip
 GIVEN = [
@@ -38,7 +39,7 @@ GIVEN = [
 ]  # fmt: skip
 # Of these, what vector and cube cores have forms for by now.
 VECTOR = {"transpose_three", "off_cumsum", "masks", "conv_stride", "gemm_u8", "gemm_i8_odd", "maxpool", "depthwise_stride",
-          "mean_of_two_axes"}  # fmt: skip
+          "mean_of_two_axes", "argmax", "functions", "slice"}  # fmt: skip
 ALL = GRAPHS | OWN
 
 
@@ -115,11 +116,11 @@ def test_the_model_sees_faults_in_how_results_leave(was, by, complaint, tmp_path
 
 
 def test_the_fall_back_is_named_and_may_be_left_out():
-    program = program_of("argmax")
+    program = program_of("integer_sums")
     assert "bound by scalar unit, the fall-back" in program.explain()
     assert "rule: tiling/npu-scalar-reduce" in program.source()
-    with pytest.raises(UnsupportedOp, match="elements of type i64"):
-        program_of("argmax", without=["tiling/npu-scalar-*"])
+    with pytest.raises(UnsupportedOp, match="elements of type i32"):
+        program_of("integer_sums", without=["tiling/npu-scalar-*"])
 
 
 def test_a_body_with_one_slow_operation_is_taken_apart():

@@ -85,7 +85,7 @@ def test_functions_that_are_choices(tmp_path):
 
 
 @pytest.mark.parametrize("lines", ["%0 = add(i, i)", "%0 = mul(i, i)", '%0 = cast(i, to="i8")', '%0 = cast(i, to="i64")',
-                                   "%0 = floordiv(c, c)", '%a = cast(c, to="i32")\n%0 = mul(%a, %a)'])  # fmt: skip
+                                   "%0 = floordiv(i, i)", '%a = cast(c, to="i32")\n%0 = mul(%a, %a)'])  # fmt: skip
 def test_what_single_precision_does_not_hold_stays_with_the_scalar_unit(lines):
     """Vector instructions saturate where numpy wraps, and round above 2^24."""
     program = autocomp.optimize(graph({"i": "i32[37, 65]", "c": "i8[37, 65]"}, lines), target="ascend:910b")

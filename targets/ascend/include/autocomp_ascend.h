@@ -358,6 +358,17 @@ AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {
   Adds(d, d, first, n);
 }
 
+// Byte offsets of every `step`th element, in `o` as the integers of `i`; t: as many floats.
+AC_FN ac_offsets(const LocalTensor<int32_t> &i, const ac_f32 &t, uint32_t step, uint32_t n) {
+  ac_steps(t, 0.0f, 4.0f * step, n);
+  AC_V;
+  Cast(i, t, RoundMode::CAST_RINT, n);
+}
+// d = the elements of each row of x that `o` names: rows of x lie `from` apart, rows of d `to`.
+AC_FN ac_picked(const ac_f32 &d, const ac_f32 &x, const LocalTensor<uint32_t> &o, uint32_t rows, uint32_t n, uint32_t from, uint32_t to) {
+  for (uint32_t r = 0; r < rows; ++r) Gather(d[r * to], x[r * from], o, 0, n);
+}
+
 // Folds the first `mask` lanes of one repeat a row, `pitch` elements apart, to elements of d that are `apart`.
 AC_FN ac_whole_sum(const ac_f32 &d, const ac_f32 &x, uint32_t mask, uint32_t rows, uint32_t apart, uint32_t pitch) {
   for (uint32_t r = 0; r < rows; r += 248) WholeReduceSum(d[r * apart], x[r * pitch], mask, ac_248(rows - r), apart, 1, pitch / 8);

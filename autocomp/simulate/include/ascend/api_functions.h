@@ -379,6 +379,17 @@ inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t 
   model::Brcb(dst, src0, uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
+inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &srcOffset, int64_t srcBaseAddr, int64_t count) {
+  static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Gather has no form for elements of this type");
+  model::called = "Gather";
+  model::aligned("Gather", "dst", dst.at, 32);
+  model::aligned("Gather", "src", src.at, 32);
+  model::aligned("Gather", "srcOffset", srcOffset.at, 32);
+  model::within("Gather", "srcBaseAddr", srcBaseAddr, 0, 4294967295ll);
+  model::within("Gather", "count", count, 0, 4294967295ll);
+  model::Gather(dst, src, srcOffset, uint32_t(srcBaseAddr), uint32_t(count));
+}
+template <typename T>
 inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[16], const LocalTensor<T> (&srcList)[16], const TransDataTo5HDParams &nchwconvParams) {
   static_assert(model::one_of<T, int8_t, uint8_t, int16_t, uint16_t, half, int32_t, uint32_t, float>, "TransDataTo5HD has no form for elements of this type");
   model::called = "TransDataTo5HD";

@@ -622,6 +622,16 @@ inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8
     for (long b = 0; b < 8; ++b)
       for (long i = 0; i < 8; ++i) d.at[r * p.dstRepStride * 8 + b * p.dstBlkStride * 8 + i] = s.at[r * 8 + b];
 }
+inline void Gather(const LocalTensor<float> &d, const LocalTensor<float> &s, const LocalTensor<uint32_t> &o, uint32_t base, uint32_t n) {
+  model::start(PIPE_V);
+  in(PIPE_V, o, n);
+  for (uint32_t i = 0; i < n; ++i) {
+    if ((base + o.at[i]) % sizeof(float)) model::tell("an offset within an element");
+    touch(PIPE_V, s.at + (base + o.at[i]) / sizeof(float), sizeof(float), false);
+  }
+  out(PIPE_V, d, n);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = s.at[(base + o.at[i]) / sizeof(float)];
+}
 
 // ---- cube
 template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<T> &s, const Nd2NzParams &p) {

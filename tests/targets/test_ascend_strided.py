@@ -1,0 +1,47 @@
+"""Slices with steps on Ascend: rows are copied whole, and a look-up by byte offsets leaves out what lies between."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.errors import UnsupportedOp
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
+from tests.helpers import fresh
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+FALL_BACK = "tiling/npu-scalar-*"
+
+
+def every(step, shape, dtype, rows=1):
+    """The differences of neighbours, a number from each `step`: rows of odd length, elements of the first and of the last place."""
+    first, last = ", ".join("0" for _ in shape[:-1]), ", ".join(str(n) for n in shape[:-1])
+    steps = ", ".join([str(rows), *("1" for _ in shape[2:]), str(step)])
+    cut = lambda at: f"slice(x, starts=[{first}, {at}], limits=[{last}, {shape[-1] - step + 1 + at}], steps=[{steps}])"
+    return f"graph g\ninput x: {dtype}{list(shape)}\n%0 = {cut(0)}\n%1 = {cut(step - 1)}\n%2 = sub(%1, %0)\noutput out = %2\n"
+
+
+def program_of(text, folder, **options):
+    program = autocomp.optimize(text, target="ascend:910b", without=[FALL_BACK])
+    program.executor = AscendExecutor(program, folder, **options)
+    return program
+
+
+@needs_compiler
+@pytest.mark.parametrize(("step", "shape", "dtype", "rows"),
+                         [(2, (5, 333), "f16", 1), (3, (90, 50), "f32", 2), (2, (3, 7, 130), "bf16", 1)])  # fmt: skip
+def test_slices_with_steps(step, shape, dtype, rows, tmp_path):
+    program_of(every(step, shape, dtype, rows), tmp_path).verify(seed=fresh.seed())
+
+
+@needs_compiler
+def test_a_wrong_offset_is_seen(tmp_path):
+    program = program_of(every(2, (5, 333), "f32"), tmp_path, edit=lambda text: text.replace(", 2, 166);", ", 3, 166);"))
+    assert ", 2, 166);" in next(iter(program.printed.values())).text
+    with pytest.raises((ModelFailure, autocomp.VerificationError)):
+        program.verify(seed=1)
+
+
+def test_elements_far_apart_are_refused_with_their_distance():
+    with pytest.raises(UnsupportedOp, match="lie 40 apart"):
+        autocomp.optimize(every(40, (5, 400), "f32"), target="ascend:910b", without=[FALL_BACK])
