@@ -3,7 +3,7 @@
     i8, u8, bool    any value of theirs; sums, differences and products stay below 2^24 and wrap to the type behind each step
     i32, i64        what a cast of a float or of these makes, indices, and choices among such, also by the largest or smallest of a row;
                     elements in memory where they are only cast to a float, which rounds once, or to bool, which asks for 0. The ends of a
-                    type stand for what is chosen last (`ir/monoids.py: argmax`); they round, and are further off than any index
+                    type stand for what is not chosen (`ir/monoids.py: argmax`): they round, so none may be left where a result is stored
 
 All else of integers is the scalar unit's (`scalars.py`): vector instructions of the 910B saturate where numpy wraps.
 """
@@ -44,7 +44,7 @@ def whole(p: TileProgram) -> frozenset[str]:
     factors = {v for s in statements if s.op == "mma" for v in (*s.srcs, s.dst)}
     found -= factors
     while True:
-        out = {n for n in found if not all(_holds(s, types[n], found, n in read_whole) for s in made.get(n, ()))}
+        out = {n for n in found if not all(_holds(s, types[n], found, n in read_whole, made) for s in made.get(n, ()))}
         if not out:
             return frozenset(found)
         found -= out
@@ -62,15 +62,38 @@ def _looked_up(statements: list[Stmt], made: dict[str, list[Stmt]]) -> set[str]:
     return found
 
 
-def _holds(s: Stmt, d: DType, found: set[str], read_whole: bool) -> bool:
+def _holds(s: Stmt, d: DType, found: set[str], read_whole: bool, made: dict[str, list[Stmt]]) -> bool:
     """Whether a statement's result can be held; `read_whole`: it is read elsewhere than by casts."""
     if s.op == "copy":
         return is_short(d) or not read_whole
     if s.op == "map" and isinstance(s.expr, Expr):
-        return computed(s.expr, found)
-    if s.op == "fill":
+        return computed(s.expr, found) and (not _has_end(s.expr) or _picks(s.expr, made))
+    if s.op == "fill":  # an end is what folding begins with, and at least one element is folded
         return isinstance(s.expr, (int, float)) and _is_held(int(s.expr), d)
     return s.op == "reduce" and s.expr in ("max", "min") and s.srcs[0] in found
+
+
+def _has_end(e: Expr) -> bool:
+    """Whether a number that single precision rounds is among the parts of an integer."""
+    return any(isinstance(x, Const) and not x.dtype.is_float and abs(int(x.value)) > EXACT for x in postorder(e))
+
+
+def _picks(e: Expr, made: dict[str, list[Stmt]]) -> bool:
+    """where(a == b or a is no number, x, end) for the largest or smallest b of a: of each row one element at least is not the end."""
+    if not (isinstance(e, Map) and e.fn == "where" and isinstance(e.operands[2], Const) and not _has_end(e.operands[1])):
+        return False
+    c = e.operands[0]
+    if not (isinstance(c, Map) and c.fn == "or" and all(isinstance(x, Map) and isinstance(x.operands[0], Value) for x in c.operands)):
+        return False
+    same, none = c.operands
+    assert isinstance(same, Map) and isinstance(none, Map)
+    a, b = same.operands[0], same.operands[-1]
+    if (same.fn, none.fn) != ("eq", "isnan") or none.operands[0] != a or not isinstance(a, Value) or not isinstance(b, Value):
+        return False
+    extremes = [s.expr for s in made.get(b.name, ()) if isinstance(s.expr, Map) and s.expr.fn in ("max", "min")]
+    of = {x.name for m in extremes for x in m.operands if isinstance(x, Value)}
+    folded = [s for x in (*of, b.name) for s in made.get(x, ()) if s.op == "reduce" and s.expr in ("max", "min")]
+    return a.name in of or any(a.name in s.srcs for s in folded)
 
 
 def _is_held(n: int, d: DType) -> bool:

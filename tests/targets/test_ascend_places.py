@@ -43,6 +43,14 @@ def test_no_number_is_first(tmp_path):
     np.testing.assert_array_equal(got["least"], x.argmin(1))
 
 
+def test_an_end_that_may_be_the_result_stays_with_the_scalar_unit():
+    """The first index where a truth value is set, or the type's largest number: that number is none of single precision."""
+    text = ("graph g\ninput m: bool[5, 70]\n%0 = iota(shape=[5, 70], axis=1)\n%1 = where(m, %0, const(9223372036854775807, i64))\n"
+            "%2 = reduce_min(%1, axes=[1])\noutput first = %2\n")  # fmt: skip
+    program = autocomp.optimize(text, target="ascend:910b")
+    assert any("ac_run<" in s.text for s in program.printed.values())
+
+
 def test_rows_of_more_elements_than_single_precision_counts():
     with pytest.raises(UnsupportedOp, match=r"up to 16777217, vector cores hold|bytes"):
         places((1, 2**24 + 2), 1)
