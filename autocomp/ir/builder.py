@@ -159,12 +159,18 @@ class Builder:
         while True:
             self._fresh += 1
             name = f"{stem}_{self._fresh}"
-            if name not in self.params:
+            if not self.is_taken(name):
                 return name
+
+    def is_taken(self, name: str) -> bool:
+        """Whether an input or a parameter has a name: both are looked up by it, so they share one list of names."""
+        return name in self.params or any(n.attrs["name"] == name for n in self.inputs)
 
     def input(self, name: str, type: TensorType) -> Node:
         if any(n.attrs["name"] == name for n in self.inputs):
             raise ModelError(f"two inputs are called '{name}'", where=self.name)
+        if name in self.params:
+            raise ModelError(f"an input and a parameter are called '{name}'", where=self.name, hint="give one another name")
         n = make("input", (), type, {"name": name})
         self.inputs.append(n)
         return n
@@ -173,6 +179,8 @@ class Builder:
         """A parameter; lazy data (a callable) needs its type."""
         if name in self.params:
             raise ModelError(f"two parameters are called '{name}'", where=self.name)
+        if self.is_taken(name):
+            raise ModelError(f"an input and a parameter are called '{name}'", where=self.name, hint="give one another name")
         if type is None:
             if callable(data):
                 raise ModelError(f"parameter '{name}' is lazy and needs a type", where=self.name)

@@ -65,3 +65,10 @@ def test_a_named_dimension_can_be_fixed():
         parse(text, dims={"M": 4})
     with pytest.raises(ModelError, match=r"^graph g: has no named dimension 'N'\n  next: all of its dimensions are numbers$"):
         load(parse(text), dims={"N": 4})
+
+
+@pytest.mark.parametrize("text", ["input n: f32[3]\nparam n: f32[3] = extern\n%0 = mul(n, n)\noutput y = %0",
+                                  "param n: f32[3] = extern\ninput n: f32[3]\n%0 = mul(n, n)\noutput y = %0"])  # fmt: skip
+def test_an_input_and_a_parameter_have_two_names(text):
+    with pytest.raises(ModelError, match="'n'"):
+        parse("graph g\n" + text, {"n": np.ones(3, np.float32)})

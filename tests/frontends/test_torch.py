@@ -508,3 +508,18 @@ def test_parts_of_nothing():
 def test_an_index_that_is_a_number_of_the_data_is_refused():
     with pytest.raises(UnsupportedOp, match="a number that is read from a tensor"):
         load_torch(Apply(lambda x, i: x[(i.count_nonzero() % 1).long()]).eval(), (torch.ones(3), torch.ones(2)))
+
+
+def test_arguments_that_are_called_as_parameters_are():
+    class Named(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.n, self.linear = torch.nn.Parameter(torch.full((3,), 2.0)), torch.nn.Linear(3, 3)
+            self.register_buffer("x", torch.full((3,), 5.0))
+
+        def forward(self, n, x, linear):
+            return n * self.n + x * self.x + self.linear(linear)
+
+    module, args = Named().eval(), tuple(torch.randn(3) for _ in range(3))
+    program = autocomp.optimize(module, target="cpu", example_inputs=args)
+    torch.testing.assert_close(program(*args), module(*args))

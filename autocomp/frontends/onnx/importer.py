@@ -64,6 +64,7 @@ class Importer:
         """The whole graph. Raises ModelError and UnsupportedOp, each naming the node."""
         g = self.model.proto.graph
         scope = Scope(self.model.opsets)
+        self.names.update(dict.fromkeys({v.name for v in g.input} - {t.name for t in g.initializer}, 1))
         self._initializers(g, scope, self.model.raw)
         for v in g.input:
             if v.name not in scope.values:

@@ -97,6 +97,7 @@ class Reader:
         self.program, self.b = program, Builder(name)
         self.formats = formats
         self.changed: set[str] = set()  # inputs that the module writes into
+        self.arguments: set[str] = set()  # names of inputs, which parameters may have in the module
         self.values: dict[Any, Any] = {}
         self.symbols: dict[str, Sym] = {}
         self.sizes = Sizes(self.b, self.symbol)
@@ -105,6 +106,7 @@ class Reader:
         signature = self.program.graph_signature
         inputs = {s.arg.name: s for s in signature.input_specs if hasattr(s.arg, "name")}
         self.changed = set(signature.user_inputs_to_mutate.values())
+        self.arguments = set(signature.user_inputs)
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
                 self.values[node] = self.placeholder(node, inputs[node.name])
@@ -185,7 +187,8 @@ class Reader:
             part = lambda of: lambda: np.ascontiguousarray(of(to_numpy(source.resolve_conj())))
             return Pair(*(self.b.param(self.b.fresh(f"{target}_{n}"), part(of), self.type(node))
                           for n, of in (("re", np.real), ("im", np.imag))))  # fmt: skip
-        return self.b.param(target, lambda: to_numpy(source), self.type(node))
+        name = self.b.fresh(target) if target in self.arguments else target
+        return self.b.param(name, lambda: to_numpy(source), self.type(node))
 
     def type(self, node: Any) -> TensorType:
         """The type of a node's value, of its parts where it is complex. Raises UnsupportedOp on dtypes that the IR lacks."""

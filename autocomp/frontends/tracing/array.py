@@ -32,7 +32,8 @@ def lift(b: Builder, value: Any, like: DType | None) -> Node:
         raise ModelError(f"a value of type {type(value).__name__} is no array of numbers", where="trace", hint="use arrays and numbers")
     if array.ndim == 0:
         return b.const(array.item(), like or dtype_of(array))
-    return b.param(f"const{len(b.params)}", array)
+    name = f"const{len(b.params)}"
+    return b.param(b.fresh(name) if b.is_taken(name) else name, array)
 
 
 def numpy_dtype(dtype: Any) -> DType:
