@@ -242,27 +242,37 @@ def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues
 
 @dataclass
 class Joins:
-    """The schedules of what combines the parts of a kernel's reduction, by their signatures."""
+    """The schedules of what combines the parts of a kernel's reduction, by their signatures; of one that has none the refusal, which every
+    schedule with as many parts meets."""
 
     kernel: Kernel
     rules: RuleSet
     chip: Chip
     options: Options
     admit: Admit | None = None
-    known: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    known: dict[str, tuple[tuple[str, int], ...] | AutocompError] = field(default_factory=dict)
 
     def complete(self, s: Schedule) -> Schedule:
-        """A schedule that splits the reduction, with the cheapest one for the combination. Raises UnsupportedOp."""
+        """A schedule that splits the reduction, with the cheapest one for the combination. Raises UnsupportedOp or DoesNotFit."""
         if s.split is None or s.join:
             return s
         _, (join, _) = pieces(self.kernel, s)
         if join.signature not in self.known:
-            price = pricer(demand_of(join), self.chip)
-            found = candidates(join, self.rules, self.chip, self.options)
-            ranked = _ranked([(price(c.schedule), c) for c in found if not c.schedule.split and c.schedule.cluster == 1], True)
-            best = _admitted(join, ranked, self.admit, {}, lambda s: s, self.options.exact)[1].schedule
-            self.known[join.signature] = (*best.tile, ("threads", best.threads))
-        return replace(s, join=self.known[join.signature])
+            try:
+                self.known[join.signature] = self._cheapest(join)
+            except (DoesNotFit, UnsupportedOp) as e:
+                self.known[join.signature] = e
+        known = self.known[join.signature]
+        if isinstance(known, AutocompError):
+            raise known.with_traceback(None)
+        return replace(s, join=known)
+
+    def _cheapest(self, join: Kernel) -> tuple[tuple[str, int], ...]:
+        price = pricer(demand_of(join), self.chip)
+        found = candidates(join, self.rules, self.chip, self.options)
+        ranked = _ranked([(price(c.schedule), c) for c in found if not c.schedule.split and c.schedule.cluster == 1], True)
+        best = _admitted(join, ranked, self.admit, {}, lambda s: s, self.options.exact)[1].schedule
+        return (*best.tile, ("threads", best.threads))
 
 
 def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: Admit | None,

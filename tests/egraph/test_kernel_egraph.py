@@ -10,12 +10,14 @@ from autocomp.targets import load_target
 
 from autocomp.cost.chip import load_chip
 from autocomp.cost.demand import demand_of
-from autocomp.egraph import kernel_egraph
+from autocomp.egraph import choose, kernel_egraph
 from autocomp.egraph.choose import candidates, choose_schedule, found_together
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import freeze_graph
-from autocomp.errors import RuleError
+from autocomp.errors import DoesNotFit, RuleError
 from autocomp.ir.builder import Builder
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, TensorType
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
@@ -184,3 +186,19 @@ def test_many_rows_of_a_few_elements_have_tiles_that_a_block_can_hold():
     k = cover(freeze_graph(b.graph()), load_rules(), target.chip, Options(), Trace()).calls[0].kernel
     schedule, _ = choose_schedule(k, load_rules(), target.chip, Options(), Trace(), target.admit)
     assert 128 <= dict(schedule.tile)["i0"] <= 2048
+
+
+def test_a_combination_that_has_no_schedule_is_asked_for_once(monkeypatch: pytest.MonkeyPatch):
+    """Hundreds of schedules of one product have as many parts; that what joins these is refused is found by the first of them."""
+    asked: list[str] = []
+    made = choose.candidates
+    monkeypatch.setattr(choose, "candidates", lambda kernel, *a, **kw: asked.append(kernel.signature) or made(kernel, *a, **kw))
+
+    def full(kernel: Kernel, schedule: Schedule) -> None:
+        raise DoesNotFit("a block", needed=2, available=1)
+
+    joins = choose.Joins(matmul(64, 48, 4096), load_rules(), load_chip("h200"), Options(cache=False), full)
+    for parts, rows in ((2, 16), (2, 32), (4, 16), (2, 64)):
+        with pytest.raises(DoesNotFit, match="a block"):
+            joins.complete(Schedule.make({"i0": rows, "i1": 48, "r0": 32}, split=("r0", parts)))
+    assert len(asked) == len(set(asked)) == 2
