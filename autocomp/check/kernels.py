@@ -44,8 +44,8 @@ def _product(r: Random) -> tuple[Inputs, str]:
 
 def _few_rows(r: Random) -> tuple[Inputs, str]:
     m, n, k = r.choice((1, 3, 8, 16, 40, 56)), r.choice((1000, 4096, 11008)), r.choice((2048, 4096, 8192))
-    dtype = r.choice(("f16", "bf16"))
-    return {"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{n}, {k}] constant"}, "%t = transpose(b, perm=[1, 0])\n%0 = matmul(a, %t)"
+    dtype, given = r.choice(("f16", "bf16")), r.choice((CONSTANT, ""))  # constants are laid as they are read, others lie along the depth
+    return {"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{n}, {k}]{given}"}, "%t = transpose(b, perm=[1, 0])\n%0 = matmul(a, %t)"
 
 
 def _few_columns(r: Random) -> tuple[Inputs, str]:
@@ -77,13 +77,13 @@ def _normalised_product(r: Random) -> tuple[Inputs, str]:
 
 
 def _low_rank(r: Random) -> tuple[Inputs, str]:
-    m, k, w, n = r.choice((196, 784, 3136)), r.choice((64, 256)), r.choice((16, 32)), r.choice((64, 256))
+    m, k, w, n = r.choice((196, 784, 3136)), r.choice((64, 256, 4096)), r.choice((16, 32)), r.choice((64, 256, 4096))
     return {"a": f"f32[{m}, {k}]", "u": f"f32[{k}, {w}] constant", "v": f"f32[{w}, {n}] constant"}, "%0 = matmul(a, u)\n%1 = matmul(%0, v)"
 
 
 def _attention(r: Random) -> tuple[Inputs, str]:
     b, s, d = r.choice((8, 24, 96)), r.choice((77, 384, 1000, 2048)), r.choice((40, 64, 128, 256))
-    return _scores(b, s, s, d)
+    return _scores(b, s, s, d, r.choice(("f16", "f32")))
 
 
 def _wide_attention(r: Random) -> tuple[Inputs, str]:
@@ -101,10 +101,10 @@ def _latent(r: Random) -> tuple[Inputs, str]:
     return {"q": f"f16[{b}, {q}, {d}]", "k": f"f16[{b}, {s}, {d}]"}, "\n".join(lines)
 
 
-def _scores(b: int, q: int, s: int, d: int) -> tuple[Inputs, str]:
-    lines = ["%0 = transpose(k, perm=[0, 2, 1])", "%1 = matmul(q, %0)", "%2 = mul(%1, const(0.125, f16))", "%3 = softmax(%2, axes=[2])",
+def _scores(b: int, q: int, s: int, d: int, dtype: str = "f16") -> tuple[Inputs, str]:
+    lines = ["%0 = transpose(k, perm=[0, 2, 1])", "%1 = matmul(q, %0)", f"%2 = mul(%1, const(0.125, {dtype}))", "%3 = softmax(%2, axes=[2])",
              "%4 = matmul(%3, v)"]  # fmt: skip
-    return {"q": f"f16[{b}, {q}, {d}]", "k": f"f16[{b}, {s}, {d}]", "v": f"f16[{b}, {s}, {d}]"}, "\n".join(lines)
+    return {"q": f"{dtype}[{b}, {q}, {d}]", "k": f"{dtype}[{b}, {s}, {d}]", "v": f"{dtype}[{b}, {s}, {d}]"}, "\n".join(lines)
 
 
 ROWS = (
@@ -173,7 +173,7 @@ def _convolution(r: Random) -> tuple[Inputs, str]:
 
 def _winograd(r: Random) -> tuple[Inputs, str]:
     """A convolution that is done as products of transformed tiles where that pays: contractions behind each other."""
-    c, k, side = r.choice((64, 128)), r.choice((64, 256)), r.choice((7, 14, 28))
+    c, k, side = r.choice((64, 128, 512)), r.choice((64, 256, 512)), r.choice((7, 14, 28))
     how = "lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=1"
     return {"x": f"f32[1, {c}, {side}, {side}]", "w": f"f32[{k}, {c}, 3, 3] constant"}, f"%0 = conv(x, w, {how})"
 

@@ -14,7 +14,7 @@ from random import Random
 
 from autocomp.check.dependent import dependent
 from autocomp.check.kernels import RECURRENCES, drawn
-from autocomp.check.schedules import check_schedule, order
+from autocomp.check.schedules import check_schedule, order, too_large
 from autocomp.cost.demand import demand_of
 from autocomp.cost.roles import Roles
 from autocomp.deadline import current
@@ -38,6 +38,7 @@ from autocomp.targets import Target, load_target, manifests
 OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for it fire too
 LOOKED = 8  # schedules of a kernel that are looked at
 PRINTED = 2  # of these, how many the target is asked to print
+LARGEST = 12  # kernels of each target whose largest schedule must fit, whatever the samples are
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,
@@ -129,7 +130,7 @@ class _Check:
 
     def on(self, machine: Target) -> str:
         """A kernel of one target with the schedule that is wrong, "" if none is."""
-        if wrong := self.out_of_order(machine):
+        if wrong := self.out_of_order(machine) or self.too_large(machine):
             return wrong
         printed = 0
         joins: dict[str, Joins] = {}
@@ -172,6 +173,17 @@ class _Check:
                     if why and not (bases and all(order(kernel, b, exact) for b in bases)):
                         said = "order, where sums stay as they are written" if exact else "order"
                         return f"for {kernel.signature} on {machine.name} it makes '{show(s)}' - {said}: {why}"
+        return ""
+
+    def too_large(self, machine: Target) -> str:
+        """Of a rule that makes tiles: a kernel with the largest schedule that it makes of it, where that does not fit."""
+        if self.rule.phase != "tiling" or of_recurrences(self.rule):
+            return ""
+        for kernel, schedules in self.of_kernels(islice(filter(self.may_match, self.pool(machine)), LARGEST), machine):
+            if whole := [s for s in schedules if s.split is None]:
+                s = max(whole, key=_size)
+                if why := too_large(kernel, s, machine.chip):
+                    return f"for {kernel.signature} on {machine.name} it makes '{show(s)}' - capacity: {why}"
         return ""
 
     def dependents(self, machine: Target) -> Iterator[Kernel]:
@@ -265,8 +277,11 @@ def _some_of_each(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 def _some(schedules: Sequence[Schedule], seed: str) -> list[Schedule]:
     """The largest, which is what capacity is about, and some at random."""
-    size = lambda s: prod(n for _, n in s.tile) * s.stages * s.resident
-    largest = max(schedules, key=lambda s: (size(s), show(replace(s, directives=()))))
+    largest = max(schedules, key=_size)
     rest = [s for s in schedules if s is not largest]
     chosen = Random(seed).sample(rest, min(LOOKED - 1, len(rest)))
     return [*chosen[:1], largest, *chosen[1:]]
+
+
+def _size(s: Schedule) -> tuple[int, str]:
+    return prod(n for _, n in s.tile) * s.stages * s.resident, show(replace(s, directives=()))

@@ -9,16 +9,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.cost.chip import Chip
+from autocomp.cost.roles import roles_of
+from autocomp.cost.scalar import SCALAR
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Contract, Reduce, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import Pieces, pieces, together
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import dim_hint
+from autocomp.ir.types import DTYPES, dim_hint
 from autocomp.loops.covering import parts_once, runs_once
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal, scheduled_recurrence
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from autocomp.targets import Target
 
 FAR = 4.0  # rules estimate what a schedule takes, without halos and slots of a printer's own; the target knows. This far off is no guard
-NARROW = 2  # bytes of an element that a copy may be narrowed to
+NARROW = 2  # bytes of an element that a copy may be narrowed to, where several products may have other factors
 
 
 @dataclass(frozen=True)
@@ -114,39 +117,90 @@ def _piece(kernel: Kernel, schedule: Schedule, chip: Chip) -> str:
     check_program(p)
     if found := check_once.problems(p):
         return f"visits: {found[0]}"
-    needed, level, what = least(p, schedule, chip)
+    why = _capacity(kernel, schedule, p, chip)
+    return f"capacity: {why}" if why else ""
+
+
+def _capacity(kernel: Kernel, schedule: Schedule, p: TileProgram, chip: Chip) -> str:
+    if schedule.instruction == SCALAR:  # an element at a time
+        return ""
+    roles = roles_of(kernel)
+    factor = max(NARROW, DTYPES[roles.factor].bytes) if roles.form == "contract" else NARROW
+    needed, level, what = least(p, schedule, chip, factor)
     room = next((m.capacity for m in chip.memories if m.name == level), needed)
-    return f"capacity: {what} at least {needed:.0f} bytes of {level}, which has {room:.0f}" if needed > room else ""
+    return f"{what} at least {needed:.0f} bytes of {level}, which has {room:.0f}" if needed > room else ""
 
 
-def least(p: TileProgram, schedule: Schedule, chip: Chip) -> tuple[float, str, str]:
-    """(bytes that a step of a product needs at least, the level that has to hold them, what needs them), whatever the printer does: where
-    blocks share a memory, the ring of factors, at the narrowest type; where a core has caches, the largest factor or result of a step."""
+def too_large(kernel: Kernel, schedule: Schedule, chip: Chip) -> str:
+    """Why what a kernel's schedule needs at least does not fit, "" if it does."""
+    try:
+        return next((why for k, s in pieces(kernel, schedule) if (why := _capacity(k, s, derive(k, s), chip))), "")
+    except UnsupportedOp:
+        return ""
+
+
+def least(p: TileProgram, schedule: Schedule, chip: Chip, factor: int = NARROW) -> tuple[float, str, str]:
+    """(bytes that a step needs at least, the level that has to hold them, what needs them), whatever the printer does. `factor`: bytes of
+    an element of a product's factors where it is multiplied.
+
+    blocks share a memory     shared   the ring of a product's factors
+    cores have caches         l2       what a step's product makes and takes of what is there already; a factor from memory where it passes
+                                       by in parts of the depth
+    a matrix unit's buffers   l1       the two factors of a product's step, once
+    a vector unit's buffer    ub       where nothing is multiplied: the largest tile that comes and the largest that goes
+    """
     tile = {a: min(dict(p.tile).get(a, dim_hint(n)), dim_hint(n)) for a, n in p.axes}
     made = {s.dst: s for s, _ in walk(p.body) if s.op == "copy"}
-    if any(m.name == "shared" for m in chip.memories):
-        return schedule.resident * _ring(p, schedule, made, tile), "shared", f"{schedule.resident} blocks of {schedule.stages} slots hold"
-    most = 0.0
-    for s, _ in walk(p.body):
-        for name in (*s.srcs, s.dst) if s.op == "mma" else ():
-            b = p.buf(name)
-            assert b is not None, name
-            most = max(most, _elements(p, b, made.get(name), tile) * b.dtype.bytes)
-    return most, "l2", "one value of a step takes"
+    have = {m.name for m in chip.memories}
+    if "shared" in have:
+        slots = f"{schedule.resident} blocks of {schedule.stages} slots hold"
+        return schedule.resident * _ring(p, schedule, made, tile, factor), "shared", slots
+    bytes_ = lambda name: _elements(p, _buf(p, name), made.get(name), tile) * _buf(p, name).dtype.bytes
+    products = [s for s, _ in walk(p.body) if s.op == "mma"]
+    if "ub" not in have:
+        kept = {a for s, _ in walk(p.body) if s.op == "store" for n in s.srcs for a in _buf(p, n).axes}
+        cut = {a for a, n in p.axes if tile[a] < dim_hint(n)} - kept
+        comes = [bytes_(n) for s in products for n in s.srcs if n in made and cut & {*_buf(p, n).axes}]
+        depth = {s.dst: len(loops) for s, loops in walk(p.body) if s.op in ("copy", "mma")}
+        own = lambda s, n: n not in made or depth[n] < depth[s.dst]  # copied in front of the loop
+        stays = [sum(bytes_(n) for n in (*s.srcs, s.dst) if n == s.dst or own(s, n)) for s in products]
+        return max((*comes, *stays), default=0.0), "l2", "a step holds"
+    if products:
+        return max(sum(bytes_(n) for n in s.srcs if n in made) for s in products), "l1", "the factors of a step take"
+    goes = [bytes_(n) for s, _ in walk(p.body) if s.op == "store" for n in s.srcs]
+    return max(map(bytes_, made), default=0.0) + max(goes, default=0.0), "ub", "what comes and what goes take"
 
 
-def _ring(p: TileProgram, schedule: Schedule, made: dict[str, Stmt], tile: dict[str, int]) -> float:
+def _buf(p: TileProgram, name: str) -> Buf:
+    b = p.buf(name)
+    assert b is not None, name
+    return b
+
+
+def _ring(p: TileProgram, schedule: Schedule, made: dict[str, Stmt], tile: dict[str, int], factor: int) -> float:
     """Bytes of the factors that one product reads from shared memory, in all their slots. Of several products the most: what one reads
     may take the place of what another has read. Beside a window that slides over its tile the other factor may have one slot."""
     most, looped = 0.0, {s.dst for s, loops in walk(p.body) if any(n.kind == "pipelined" for n in loops)}
     for s, _ in walk(p.body):
-        if s.op != "mma" or schedule.instruction == "direct":
+        if s.op != "mma":
+            continue
+        if schedule.instruction == "direct":
+            most = max(most, schedule.stages * _own_ring(p, s, made, tile))
             continue
         factors = [b for n in s.srcs if (b := p.buf(n)) is not None and b.scope == "block" and n in made]
         slides = any(_elements(p, b, made[b.name], tile) < _elements(p, b, None, tile) for b in factors)
         slots = {b.name: schedule.stages if b.name in looped and not slides else 1 for b in factors}
-        most = max(most, sum(slots[b.name] * _elements(p, b, made[b.name], tile) * min(b.dtype.bytes, NARROW) for b in factors))
+        most = max(most, sum(slots[b.name] * _elements(p, b, made[b.name], tile) * min(b.dtype.bytes, factor) for b in factors))
     return most
+
+
+def _own_ring(p: TileProgram, s: Stmt, made: dict[str, Stmt], tile: dict[str, int]) -> float:
+    """Bytes of a slot of what threads copy for themselves: of two factors that are copied, the one with more elements in memory."""
+    views = {n: p.tensor(made[n].srcs[0]) for n in s.srcs if n in made}
+    if len(views) < 2:
+        return 0.0
+    name = max(views, key=lambda n: prod(map(dim_hint, t.shape)) if (t := views[n]) is not None else 0)
+    return _elements(p, _buf(p, name), made[name], tile) * _buf(p, name).dtype.bytes
 
 
 def _elements(p: TileProgram, b: Buf, copy: Stmt | None, tile: dict[str, int]) -> float:

@@ -168,6 +168,7 @@ KERNEL = {
     "bytes": Function(1, 1, "of one element of a dtype"),
     "factor": Function(0, 0, "dtype of a contraction's factors"),
     "factor_bytes": Function(0, 0, "bytes of one of their elements"),
+    "input_bytes": Function(0, 0, "the fewest bytes of one element of an input"),
     "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),
     "windows": Function(0, 0, "the same of a reduction whose windows slide"),
     "folds": Function(0, 0, "the products of a reduction's innermost 0, 1, .. axes, less than all"),

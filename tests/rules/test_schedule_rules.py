@@ -113,6 +113,21 @@ def test_a_shipped_rule_without_legal_is_refused(name: str):
     assert "must run before" in found.detail
 
 
+@pytest.mark.parametrize(("name", "what"), [
+    ("tiling/contract", "bytes of l2"), ("tiling/npu-small", "bytes of ub"), ("tiling/npu-products-deep", "bytes of l1"),
+    ("tiling/gpu-skinny", "bytes of shared"), ("tiling/gpu-direct", "bytes of shared"),
+])  # fmt: skip
+def test_a_shipped_rule_without_fits_is_refused(name: str, what: str):
+    """The check shows a kernel whose largest schedule needs more than the chip has, by figures that are not the rule's own."""
+    kept = tuple(c for c in RULES[name].where if not str(c).startswith("fits("))
+    assert len(kept) < len(RULES[name].where)
+    rule = replace(RULES[name], name=f"{name}~", where=kept)
+    found = check_kernel_rule(rule, [r for r in RULES if r.name != name], FEW)
+    assert found.status == "refuted"
+    assert "out0[" in found.detail  # the kernel
+    assert " - capacity: " in found.detail and what in found.detail
+
+
 def test_parts_of_what_is_known_only_when_it_runs_are_refused():
     found = check_kernel_rule(forgetful("scheduling/gpu-split-kv"), [r for r in RULES if r.name != "scheduling/gpu-split-kv"], FEW)
     assert found.status == "refuted"
