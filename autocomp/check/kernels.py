@@ -102,8 +102,8 @@ def _latent(r: Random) -> tuple[Inputs, str]:
 
 
 def _scores(b: int, q: int, s: int, d: int, dtype: str = "f16") -> tuple[Inputs, str]:
-    lines = ["%0 = transpose(k, perm=[0, 2, 1])", "%1 = matmul(q, %0)", f"%2 = mul(%1, const(0.125, {dtype}))", "%3 = softmax(%2, axes=[2])",
-             "%4 = matmul(%3, v)"]  # fmt: skip
+    lines = ["%0 = transpose(k, perm=[0, 2, 1])", "%1 = matmul(q, %0)", f"%2 = mul(%1, const(0.125, {dtype}))",
+             "%3 = softmax(%2, axes=[2])", "%4 = matmul(%3, v)"]  # fmt: skip
     return {"q": f"{dtype}[{b}, {q}, {d}]", "k": f"{dtype}[{b}, {s}, {d}]", "v": f"{dtype}[{b}, {s}, {d}]"}, "\n".join(lines)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from autocomp.rewrite.expr import Expr, Lit, Parser, Ref, Word, nearest, walk
 from autocomp.rewrite.location import Text
@@ -119,9 +120,11 @@ def check_pattern(
             raise text.error(f"{a.op} takes {wants} operands, got {len(a.args)}", a.at)
         for name, e in a.attrs:
             if name not in attrs[a.op]:
-                at = next((x.at for x in walk(e)), a.at)
-                has = ", ".join(sorted(attrs[a.op])) or "none"
-                raise text.error(f"{a.op} has no attribute '{name}'", at, f"its attributes are {has}")
+                value = next((x.at for x in walk(e)), len(text.value))
+                at = max(text.value.rfind(name, a.at, value), a.at)
+                near = get_close_matches(name, sorted(attrs[a.op]), 1)
+                has = f"its attributes are {', '.join(sorted(attrs[a.op])) or 'none'}"
+                raise text.error(f"{a.op} has no attribute '{name}'", at, f"did you mean '{near[0]}'? {has}" if near else has)
 
 
 def check_operands(p: Pattern, text: Text, side: str) -> None:

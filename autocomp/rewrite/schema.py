@@ -40,11 +40,12 @@ def rule_schema() -> dict[str, Any]:
     scalar = {"type": ["string", "number", "boolean"]}
     text = {"type": ["string", "number"]}
     words = lambda item: {"anyOf": [item, {"type": "array", "items": item}]}
+    one_of = lambda names: {"anyOf": [{"type": "string", "enum": names}, {"type": "string", "pattern": r"\$"}]}  # $f: a word of `each`
     candidates = {"anyOf": [scalar, {"type": "array", "items": scalar, "minItems": 1}]}
     example = {"type": "object", "properties": {"fires": {"type": "boolean"}, "graph": {"type": "string"}}, "minProperties": 1}
     of: dict[str, Any] = {
         "name": {"type": "string", "pattern": f"^({NAME.pattern.rstrip('$').replace('_.-', '_.$-')})$"},
-        "phase": {"type": "string", "enum": list(PHASES)},
+        "phase": one_of(list(PHASES)),
         "each": {"type": "object", "minProperties": 1,
                  "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
         "let": {"type": "object", "minProperties": 1, "additionalProperties": scalar},
@@ -54,8 +55,8 @@ def rule_schema() -> dict[str, Any]:
         "where": {"anyOf": [{"type": ["string", "boolean"]}, {"type": "array", "items": scalar}]},
         "exact": {"type": "boolean"}, "finite": {"type": "boolean"}, "commutes": {"type": "boolean"},
         "examples": {"type": "array", "items": example},
-        "targets": words({"type": "string", "enum": list(target_names())}),
-        "requires": words({"type": "string", "enum": sorted(n for n, v in vars(Options()).items() if isinstance(v, bool))}),
+        "targets": words(one_of(list(target_names()))),
+        "requires": words(one_of(sorted(n for n, v in vars(Options()).items() if isinstance(v, bool)))),
         "assumed": {"type": "boolean"}, "why": {"type": "string"},
     }  # fmt: skip
     side = lambda phases, left: {"if": {"properties": {"phase": {"enum": list(phases)}}, "required": ["phase"]},

@@ -85,6 +85,22 @@ def test_the_shipped_schema_is_the_one_of_the_code_and_new_rules_keep_to_it(tmp_
         assert not broken(rule_schema(), plain(read_yaml(text, "n.yaml")))
 
 
+FAMILIES = [
+    ("  phase: algebra", "  each: {p: [algebra, layout]}\n  phase: $p"),
+    ("  why: a test", "  each: {t: [cuda, maca]}\n  targets: [$t]\n  why: a test"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), FAMILIES)
+def test_a_word_of_a_family_may_stand_where_only_some_words_may(old, new):
+    """`phase: $p` is no phase until `each` has put one in; the loader says so of a wrong one."""
+    text = RIGHT.replace("mine/a", "mine/a-$" + new.split("each: {")[1][0]).replace(old, new, 1)
+    assert len(parse_rules(text, "f.yaml")) == 2
+    assert not broken(rule_schema(), plain(read_yaml(text, "f.yaml")))
+    with pytest.raises(RuleError, match=r"unknown|no target"):
+        parse_rules(text.replace("layout]", "layuot]").replace("maca]", "mcaa]"), "f.yaml")
+
+
 def test_jsonschema_agrees():
     validator = pytest.importorskip("jsonschema").Draft202012Validator(rule_schema())
     for old, new in WRONG:
