@@ -144,8 +144,8 @@ def least(p: TileProgram, schedule: Schedule, chip: Chip, factor: int = NARROW) 
     an element of a product's factors where it is multiplied.
 
     blocks share a memory     shared   the ring of a product's factors
-    cores have caches         l2       what a step's product makes and takes of what is there already; a factor from memory where it passes
-                                       by in parts of the depth
+    cores have caches         l2       what a step's product makes and takes of what is there already; a factor from memory (of several
+                                       products where it passes by in parts of the depth)
     a matrix unit's buffers   l1       the two factors of a product's step, once
     a vector unit's buffer    ub       where nothing is multiplied: the largest tile that comes and the largest that goes
     """
@@ -160,7 +160,8 @@ def least(p: TileProgram, schedule: Schedule, chip: Chip, factor: int = NARROW) 
     if "ub" not in have:
         kept = {a for s, _ in walk(p.body) if s.op == "store" for n in s.srcs for a in _buf(p, n).axes}
         cut = {a for a, n in p.axes if tile[a] < dim_hint(n)} - kept
-        comes = [bytes_(n) for s in products for n in s.srcs if n in made and cut & {*_buf(p, n).axes}]
+        parts = lambda n: len(products) == 1 or bool(cut & {*_buf(p, n).axes})
+        comes = [bytes_(n) for s in products for n in s.srcs if n in made and parts(n)]
         depth = {s.dst: len(loops) for s, loops in walk(p.body) if s.op in ("copy", "mma")}
         own = lambda s, n: n not in made or depth[n] < depth[s.dst]  # copied in front of the loop
         stays = [sum(bytes_(n) for n in (*s.srcs, s.dst) if n == s.dst or own(s, n)) for s in products]

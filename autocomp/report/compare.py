@@ -99,13 +99,14 @@ class Comparison:
     """Kernels stand beside each other by what they compute of the model (by name, where a saved program does not say that): one that is
     fused beside the three that it replaced. `pairs` keeps the order of A, then what only B has.
 
-    `trial`: both run in turns, where they run here. Times of kernels are measured ones where both sides have them, else predicted ones: a
-    measured time over a predicted one says nothing.
+    `trial`: both run in turns, where they run here; else `unmeasured` says why not. Times of kernels are measured ones where both sides
+    have them, else predicted ones: a measured time over a predicted one says nothing.
     """
 
     a: Side
     b: Side
     trial: Trial | None = None
+    unmeasured: str = ""  # why there is no trial
 
     @property
     def kind(self) -> str:
@@ -162,7 +163,8 @@ class Comparison:
         a, b = (seconds_text(s.predicted) or "not known" for s in (self.a, self.b))
         said = "kernels: timed each by itself, warm, and adjusted so that they sum up to the total"
         parts = [said] if self.trial and self.kind == "measured" else []
-        return [f"predicted: A {a}, B {b}", *self.moved(), *self.alike(), *parts, *(self.trial.lines() if self.trial else [])]
+        return [f"predicted: A {a}, B {b}", *self.moved(), *self.alike(), *parts,
+                *(self.trial.lines() if self.trial else [f"not measured: {self.unmeasured}"] if self.unmeasured else [])]
 
     def markdown(self) -> str:
         """The comparison as Markdown."""

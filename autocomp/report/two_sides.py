@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from autocomp.report.compare import Comparison, of_given
-from autocomp.report.sides import resolve
+from autocomp.report.sides import Given, resolve
 from autocomp.report.trial import tried
 from autocomp.runtime.inputs import random_inputs
 
@@ -25,4 +25,14 @@ def two_sides(a: str, b: str, build: Callable[[str, str, Any], Any], model: str 
     feed = random_inputs(graph, seed=0) if timed and graph is not None and not any(s.folder for s in sides) else None
     medians = (median(trial.rounds.a), median(trial.rounds.b)) if trial is not None and timed else (None, None)
     left, right = (of_given(s, feed, m) for s, m in zip(sides, medians, strict=True))
-    return Comparison(left, right, trial)
+    return Comparison(left, right, trial, "" if trial is not None else _unmeasured(sides, run_folders, graph is None))
+
+
+def _unmeasured(sides: list[Given], run_folders: bool, no_model: bool) -> str:
+    """Why two sides did not run in turns, and what would make them."""
+    if any(s.folder for s in sides) and not run_folders:
+        return "saved folders run with --run-folders --model MODEL, which makes their sources code of this process"
+    if no_model:
+        return "no side says what the inputs are; give the model that both compute: --model MODEL"
+    still = [f"{s.name} does not run here ({s.program.target.why_not_runnable()})" for s in sides if s.prepare is None and s.program]
+    return "; ".join(still)

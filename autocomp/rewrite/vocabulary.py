@@ -212,7 +212,8 @@ def vocabulary(phase: str) -> Vocabulary:
     if phase == "directives":
         means = {"tile": "a schedule: its fields"} | {d.name: d.what for d in DIRECTIVES.values()}
         attrs = dict.fromkeys(means, frozenset[str]()) | {"tile": frozenset({*FIELDS, *WORDS})}
-        return Vocabulary(dict.fromkeys(means, (0, 0)), attrs, {**LISTS, **KERNEL}, words | KERNEL_WORDS, means)
+        functions = {n: f for n, f in {**LISTS, **KERNEL}.items() if n != "input_bytes"}  # which is about tiles
+        return Vocabulary(dict.fromkeys(means, (0, 0)), attrs, functions, words | KERNEL_WORDS, means)
     if phase in KERNEL_PHASES:
         attrs = {form: frozenset(roles) for form, (roles, _) in FORMS.items()} | {move: frozenset(f) for move, f in MOVES.items()}
         attrs["tile"] = frozenset({*ROLE, *FIELDS, *WORDS, "time", "space"})

@@ -167,6 +167,8 @@ def test_saved_programs_run_where_that_is_asked_for(saved):
     assert data["trial"]["right"] == [True, True] and data["trial"]["rounds"] == 20
     assert [len(data[s]["kernels"]) for s in "ab"] == [1, 2]
     assert json.loads(run("compare", *sides, "--json")[0])["trial"] is None  # nothing of a folder runs by itself
+    assert "not measured: saved folders run with --run-folders --model MODEL" in run("compare", *sides)[0]
+    assert "not measured: no side says what the inputs are; give the model" in run("compare", *sides[:2], "--run-folders")[0]
 
 
 def test_a_folder_beside_a_program_and_one_that_computes_something_else(saved):

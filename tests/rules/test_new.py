@@ -58,4 +58,4 @@ def test_a_rule_of_schedules_that_is_refused_is_told_what_to_ask(tmp_path):
     assert "must run before" in said and "next: ask isl: `legal(tile)` as a condition of its own in `where`" in said
     path.write_text(whole.replace(", fits(L2, 4 * ?K * (?bm + ?bn))", "").replace("[16, 32]", "[16384]").replace("?bm <= ?M", "?M > 1"))
     said = run("rules", "check", str(path), "--samples", "2", code=1)[1]
-    assert "capacity: one value of a step takes at least" in said and "next: say in `where` what a tile may take: `fits(L2, bytes)`" in said
+    assert "capacity: a step holds at least" in said and "next: say in `where` what a tile may take: `fits(L2, bytes)`" in said
