@@ -209,6 +209,11 @@ def assigned(x):
     return y
 
 
+def from_the_end(x, y):
+    n, both = y.shape[1], torch.cat([x, y], 1)
+    return both[:, -n:], both[:, :-n] + x
+
+
 def each_second(x):
     y = x.clone()
     y[:, 1::2], y[:, 2:-1:3] = x[:, 1::2] * 2, 0
@@ -234,6 +239,7 @@ M = torch.export.Dim("m", min=6, max=40)
 C = torch.export.Dim("n", min=6, max=40)  # the names of axes in the definitions of windows, once
 LATER = {  # function, shapes of the examples, open dimensions of each, other shapes
     "from the middle on": (lambda x: (x[:, x.shape[1] // 2 :] * 2, x[:, -3:] + 1), [(2, 9)], [{1: OPEN}], [[(2, 12)], [(2, 7)]]),
+    "as many from the end": (from_the_end, [(2, 9), (2, 5)], [{1: OPEN}, {1: OPEN}], [[(2, 4), (2, 12)]]),
     "rotated": (lambda x: torch.cat([-x.chunk(2, 1)[1], x.chunk(2, 1)[0]], 1), [(2, 10)], [{1: 2 * N}], [[(2, 4)], [(2, 16)]]),
     "parts": (lambda x: (*x.chunk(2, 1), *x.split([2, x.shape[1] - 2], 1)), [(2, 9)], [{1: OPEN}], [[(2, 12)]]),
     "padded": (lambda x: (F.pad(x, (2, 3, -1, 0)), F.pad(x, (0, (-x.shape[2]) % 4)), F.pad(x, (2, 3), mode="reflect")), [(2, 3, 9)],

@@ -254,7 +254,8 @@ class Reader:
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
         kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") else {}
-        args = [self.argument(a, where, k) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
+        of = node.args[0].meta["val"].shape[node.args[1] if len(node.args) > 1 else 0] if name == "slice" else None
+        args = [self.argument(a, where, k, of) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         several = self.several(node)
         call = Call(self.b, name, out, where, *several, dense=_dense(node))
@@ -301,8 +302,9 @@ class Reader:
         types = tuple(self.tensor_type(x, node) if hasattr(x, "dtype") else None for x in v)
         return types, frozenset(u.args[1] for u in node.users if u.target is operator.getitem and u.users)
 
-    def argument(self, a: Any, where: str, kind: object) -> Any:
-        """What a row is given for an argument of this type of ATen's schema: nodes, Python's numbers, dimensions."""
+    def argument(self, a: Any, where: str, kind: object, of: Any = None) -> Any:
+        """What a row is given for an argument of this type of ATen's schema: nodes, Python's numbers, dimensions. `of`: the size that
+        negative symbols are counted from the end of."""
         if isinstance(a, (list, tuple)):
             return [self.argument(x, where, kind) for x in a]
         if not (hasattr(a, "meta") and hasattr(a, "users")):
@@ -311,6 +313,7 @@ class Reader:
         if value is None and _is_tensor(a):
             raise UnsupportedOp(f"'{a.name}' is a result that its row does not give", where=where, hint="do not read it")
         if is_size(value):
+            value = value + of if of is not None and value.node.expr.is_negative else value
             return self.sizes.dim(value, where) if is_dimension(kind) else self.sizes.scalar(value, where)
         return value
 
