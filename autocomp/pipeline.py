@@ -130,6 +130,7 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
             return _kernels(g, machine, rules, options, inner)
         finally:  # the covers of the trace are those of the whole program
             trace.events += [e for e in inner.events if e.kind not in ("cut", "alternatives")]
+            trace.spent += inner.spent
 
     with started(options, trace) as deadline:
         sized(deadline, options, len(graph.nodes()))

@@ -43,9 +43,30 @@ class Trace:
 
     events: list[Event] = field(default_factory=list)
     listener: Callable[[str, str, float], None] | None = None
+    spent: float = field(default=0.0, compare=False)  # seconds of recording
+    _inside: bool = field(default=False, repr=False, compare=False)
 
     def add(self, kind: str, name: str, seconds: float = 0.0, **data: Any) -> None:
-        self.events.append(Event(kind, name, data, seconds))
+        with self.recording():
+            self.events.append(Event(kind, name, data, seconds))
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Around what is only there for the record: its seconds are counted."""
+        if self._inside:
+            yield
+            return
+        t, self._inside = time.perf_counter(), True
+        try:
+            yield
+        finally:
+            self.spent, self._inside = self.spent + time.perf_counter() - t, False
+
+    @property
+    def share(self) -> float:
+        """Recording's part of the compilation's seconds, without those of the target's own compiler."""
+        whole = sum(e.seconds for e in self.of("stage") if e.name != "build")
+        return self.spent / whole if whole else 0.0
 
     def of(self, kind: str) -> list[Event]:
         return [e for e in self.events if e.kind == kind]

@@ -104,9 +104,12 @@ def optimize(
     if report is not None:
         written.append(program.report(report))
     if trace is not None:
-        from autocomp.report.record import of_program, save_trace
+        from autocomp.report.record import of_program, recording, save_trace
 
         written.append(save_trace(program.trace, trace, of_program(program)))
+        say = recording(program.trace)
+        if say and not as_json:
+            out.print(say, highlight=False)
     if as_json:
         typer.echo(
             json.dumps(

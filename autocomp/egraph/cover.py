@@ -62,7 +62,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             fired[row] = fired.get(row, 0) + 1
     for row, n in sorted(fired.items()):
         trace.add("rule", row, phase="fusion", count=n)
-    apart, many = least_fused(c, subject)
+    with trace.recording():
+        apart, many = least_fused(c, subject)
     trace.add(
         "cut",
         "cover",
@@ -75,8 +76,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         least_fused=apart,
         least_fused_kernels=many,
     )
-    record_alternatives(c, subject, tensor_names(c, subject), trace)
-    record_chains(c, subject, trace)
+    with trace.recording():
+        record_alternatives(c, subject, tensor_names(c, subject), trace)
+        record_chains(c, subject, trace)
     return kernel_graph(c, subject, frozen.graph)
 
 

@@ -23,7 +23,7 @@ FAR = 1.5  # times of stages that differ by more are told
 def trace_difference(a: str | Path, b: str | Path) -> tuple[list[str], dict[str, Any]]:
     """(lines, data) of two files that `save_trace` wrote. Raises AutocompError where one is no trace."""
     left, right = load_trace(a), load_trace(b)
-    runs = about(a), about(b)
+    runs = tuple({k: v for k, v in about(x).items() if k != "recording"} for x in (a, b))
     pairs = {"stages": _pairs(_stages(left), _stages(right)), "rules": _pairs(_rules(left), _rules(right)),
              "kernels": _pairs(_kernels(left), _kernels(right)), "cover": _pairs(_cover(left), _cover(right))}  # fmt: skip
     said = [", ".join(f"{k} {v}" for k, v in r.items()) or "does not say where it was made" for r in runs]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
 
 import autocomp
 from autocomp.errors import AutocompError
-from autocomp.report.record import load_trace, save_trace, schema
+from autocomp.report.record import about, load_trace, recording, save_trace, schema
 from autocomp.trace import FORMAT, KINDS, Trace
 from tests.cli.test_cli import run
 from tests.helpers.json_schema import broken
@@ -70,6 +71,23 @@ def test_recording_takes_less_than_a_twentieth_of_the_processor_time(monkeypatch
     share = spent[0] / (time.process_time() - begun)
     print(f"recording: {share:.2%}")
     assert share < 0.05
+
+
+def test_a_command_says_what_recording_cost(tmp_path):
+    """The record counts its own seconds, nested ones once; a program from a cache says nothing."""
+    (tmp_path / "m.txt").write_text(TEXT)
+    said = run("optimize", str(tmp_path / "m.txt"), "--no-verify", "--trace", str(tmp_path / "t.jsonl"))[0]
+    assert re.search(r"recording: \d\.\d% of the compilation, \d+\.\d ms", said)
+    assert about(tmp_path / "t.jsonl")["recording"].endswith(" ms")
+    trace = Trace()
+    with trace.recording():
+        trace.add("note", "a", text="b")
+        time.sleep(0.01)
+    with trace.stage("cover"):
+        time.sleep(0.02)
+    assert trace.spent >= 0.01 and 0 < trace.share < 1 and recording(trace)
+    trace.add("stage", "cache", found="yes")
+    assert not recording(trace)
 
 
 def test_records_of_two_runs_are_told_apart(tmp_path):
