@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.expressions import CTYPE, working
-from autocomp.targets.cpu.flat import times
+from autocomp.targets.cpu.flat import factor, times
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, stride_of, tile_sums, tiling_of, whole
@@ -328,7 +328,7 @@ class ContractionPrinter(Panels):
         axes = (self.s.row, self.s.depth[-1] if self.s.depth else "")
         if a in self.nest.views:
             f = self.nest.views[a].flat
-            return tuple(str(f.stride(x)) if x else "0" for x in axes)  # type: ignore[return-value]
+            return tuple(factor(f.stride(x)) if x else "0" for x in axes)  # type: ignore[return-value, arg-type]
         place = self.p.places[a]
         names = [n for n, _ in place.shape]
         return tuple(self.p._stride(place, x) if x in names else "0" for x in axes)  # type: ignore[return-value]

@@ -19,7 +19,7 @@ def times(a: Coef, b: Coef) -> Coef:
         return a * b
     if a == 0 or b == 0:
         return 0
-    return b if a == 1 else a if b == 1 else f"{_factor(a)}*{_factor(b)}"
+    return b if a == 1 else a if b == 1 else f"{factor(a)}*{factor(b)}"
 
 
 def plus(a: Coef, b: Coef) -> Coef:
@@ -29,7 +29,8 @@ def plus(a: Coef, b: Coef) -> Coef:
     return b if a == 0 else a if b == 0 else f"{a} + {b}"
 
 
-def _factor(a: Coef) -> str:
+def factor(a: Coef) -> str:
+    """C text of a coefficient that something is multiplied by."""
     return f"({a})" if (isinstance(a, str) and not a.replace("_", "").isalnum()) or (isinstance(a, int) and a < 0) else str(a)
 
 
@@ -106,7 +107,7 @@ class Flat:
                 assert isinstance(atom, Mod)
                 t = f"ac_mod({index_text(atom.num, name)}, {atom.den})"
             t = f"({t})" if " + " in t and "(" not in t and c != 1 else t
-            parts.append(t if c == 1 else f"-{t}" if c == -1 else f"{t}*{_factor(c)}")
+            parts.append(t if c == 1 else f"-{t}" if c == -1 else f"{t}*{factor(c)}")
         if const != 0 or not parts:
             parts.append(str(const))
         return " + ".join(parts).replace("+ -", "- ")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cpu.flat import View, index_text, times
+from autocomp.targets.cpu.flat import View, factor, index_text, times
 from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, tiling_of, whole, whole_lines
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import plain_in, vector_value
@@ -349,8 +349,8 @@ class Panels:
             return False
         v, near = self.nest.views.get(b), self.s.depth[-1]
         if v is not None:
-            plain = not v.guard and v.dtype.name == "f32" and isinstance(v.flat.stride(self.s.col), int)
-            return plain and v.flat.stride(near) == 1 and v.flat.stride(self.s.col) != 1
+            plain = not v.guard and v.dtype.name == "f32"
+            return plain and v.flat.stride(near) == 1 and v.flat.stride(self.s.col) not in (None, 1)
         axes = [a for a, _ in self.p.places[b].shape]
         return self.p.dtype(b).name == "f32" and bool(axes) and axes[-1] == near and self.s.col in axes
 
@@ -360,7 +360,7 @@ class Panels:
         lo, hi = self.span(near)
         at = {near: near, col: f"{col}_p"}
         if v is not None:
-            start, stride = f"{v.pointer} + {v.flat.text(at)}", str(v.flat.stride(col))
+            start, stride = f"{v.pointer} + {v.flat.text(at)}", factor(v.flat.stride(col))  # type: ignore[arg-type]
         else:
             start, stride = f"{b} + {p.offset(p.places[b], at)}", p._stride(p.places[b], col)
         with p.block(f"for (long {near} = {lo}; {near} < {hi}; {near} += {L})"):

@@ -106,8 +106,8 @@ def stride_of(nest: Nest, name: str, axis: str) -> object:
 
 
 def plain(nest: Nest, name: str, axes: tuple[str, ...]) -> bool:
-    """Strides along these axes are numbers (no floor or mod)."""
-    return name not in nest.views or all(isinstance(nest.views[name].flat.stride(x), int) for x in axes)
+    """Strides along these axes are the same everywhere (no floor or mod), numbers or products of sizes."""
+    return name not in nest.views or all(nest.views[name].flat.stride(x) is not None for x in axes)
 
 
 def most_rows(nest: Nest, s: Shape) -> int:

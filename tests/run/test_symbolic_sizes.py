@@ -161,3 +161,26 @@ def test_a_reshape_alone(shape, new):
     for n in (1, 3):
         x = np.random.default_rng(n).standard_normal([d if isinstance(d, int) else n for d in shape]).astype("f4")
         np.testing.assert_array_equal(program(x), x.reshape([x.shape[i] if d == 0 else d for i, d in enumerate(new)]))
+
+
+APART = {  # rows of a factor lie a product of sizes apart
+    "both": ("x: {0}[70, n, 24]", "%0 = transpose({x}, perm=[1, 0, 2])\n%1 = transpose({x}, perm=[1, 2, 0])\n%2 = matmul(%0, %1)"),
+    "the left": ("x: {0}[37, n, 3, 21] y: {0}[n, 3, 21, 50]", "%0 = transpose({x}, perm=[1, 2, 0, 3])\n%2 = matmul(%0, {y})"),
+    "the right": ("x: {0}[n, 37, 24] y: {0}[50, n, 24]", "%1 = transpose({y}, perm=[1, 2, 0])\n%2 = matmul({x}, %1)"),
+    "depth": ("x: {0}[21, n, 40] y: {0}[n, 21, 33]", "%0 = transpose({x}, perm=[1, 2, 0])\n%2 = matmul(%0, {y})"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("name", APART)
+def test_factors_whose_rows_lie_a_symbolic_step_apart_are_multiplied_in_tiles(name, dtype):
+    given, body = APART[name]
+    given = given.format(dtype).replace("] ", "]\n")
+    x, y = ("x", "y") if dtype != "i8" else ("%x", "%y")
+    casts = "".join(f'%{v} = cast({v}, to="i32")\n' for v in "xy"[: given.count(":")]) if dtype == "i8" else ""
+    inputs = "".join(f"input {line}\n" for line in given.splitlines())
+    graph = parse(f"graph g\ndim n in 1..64\n{inputs}{casts}{body.format(x=x, y=y)}\noutput out = %2\n")
+    program = autocomp.optimize(graph, target="cpu", cache=False)
+    assert "panel0" in program.source(), "no register tiles"
+    for n in (1, 2, 5):
+        program.verify(random_inputs(graph, n, {"n": n}))
