@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from autocomp import commands
-from autocomp.errors import AutocompError
+from autocomp.errors import AutocompError, BuildError
 from autocomp.ir.node import Graph
 from autocomp.report.device_sides import of_cuda, of_device_program, to_device, torch_on_device
 from autocomp.report.saved import prepare_saved
@@ -119,7 +119,9 @@ def _of_c(path: Path, function: str) -> Callable[[Graph, Mapping[str, np.ndarray
     call.restype = None
 
     def prepare(graph: Graph, feed: Mapping[str, np.ndarray]) -> Run:
-        given = list(_operands(graph, feed).values())
+        operands = _operands(graph, feed)
+        _check_call(shlex.split(tools.compiler()), path, function, library.parent, (*operands, *(name for name, _ in graph.outputs)))
+        given = list(operands.values())
         made = {name: np.zeros([int(d) for d in n.type.shape], n.type.dtype.numpy) for name, n in graph.outputs}  # type: ignore[arg-type]
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*given, *made.values())]
 
@@ -131,6 +133,21 @@ def _of_c(path: Path, function: str) -> Callable[[Graph, Mapping[str, np.ndarray
         return run
 
     return prepare
+
+
+def _check_call(compiler: list[str], path: Path, function: str, folder: Path, arguments: tuple[str, ...]) -> None:
+    """Ask the compiler for a call with a pointer for each argument. Raises AutocompError: a kernel with other ones would take for its
+    arguments what lies where they should be."""
+    names = [f"a{n}" for n in range(len(arguments))]
+    caller, made = folder / "call.c", folder / "call.o"
+    body = f"void ac_call({', '.join(f'void *{a}' for a in names)}) {{ {function}({', '.join(names)}); }}"
+    caller.write_text(f'#include "{path.resolve()}"\n{body}\n')
+    strict = ["-Werror=int-conversion", "-Werror=implicit-function-declaration"]
+    try:
+        commands.build([[*compiler, *strict, "-fopenmp", "-c", str(caller), "-o", str(made)]], [made], folder, where=str(path))
+    except BuildError as e:
+        raise AutocompError(f"does not take {len(arguments)} pointers ({', '.join(arguments)}): {e.what}", where=f"{path}:{function}",
+                            hint="inputs, then parameters, then outputs, each a pointer, in the model's order") from None  # fmt: skip
 
 
 def _of_python(path: Path, function: str, there: Any = None) -> Callable[[Graph, Mapping[str, np.ndarray]], Run]:

@@ -38,6 +38,10 @@ C = """void gemm(const float* x, const float* w, float* y) {
   }
 }
 """
+OTHERS = """void two(const float* x, float* y) { y[0] = x[0]; }
+void sized(const float* x, const float* w, float* y, long n) { y[n] = x[0] + w[0]; }
+void number(const float* x, long n, float* y) { y[n] = x[0]; }
+"""
 PYTHON = """import numpy as np
 def gemm(x, w):
     return np.maximum(x @ w, 0)
@@ -62,7 +66,7 @@ RULE = """- name: mine/never-wins
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sides")
-    for name, text in (("m.txt", MODEL), ("k.c", C), ("k.py", PYTHON), ("r.yaml", RULE)):
+    for name, text in (("m.txt", MODEL), ("k.c", C), ("o.c", OTHERS), ("k.py", PYTHON), ("r.yaml", RULE)):
         (folder / name).write_text(text)
     return folder
 
@@ -136,6 +140,9 @@ def test_targets_and_schedules_are_sides(here):
 @pytest.mark.parametrize(("sides", "said"), [
     (["plain", "plain"], "is no folder of a saved program, and no model is given for it"),
     (["k.c:gem", "plain"], "has no function 'gem'"),
+    (["o.c:two", "plain"], "does not take 3 pointers (x, w, y): "),
+    (["o.c:sized", "plain"], "does not take 3 pointers (x, w, y): "),
+    (["o.c:number", "plain"], "does not take 3 pointers (x, w, y): "),
     (["k.py:gem", "plain"], "cannot be used: AttributeError"),
     (["k.py:other", "plain"], "takes 'v', which the model has not"),
     (["k.py:narrow", "plain"], "makes 'y' of shape [24, 32]"),
