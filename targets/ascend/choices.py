@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from autocomp.targets.ascend.geometry import MASK
 from autocomp.targets.ascend.operand import Operand
 
 from autocomp.errors import UnsupportedOp
@@ -11,9 +12,6 @@ from autocomp.ir.affine import Aff
 
 if TYPE_CHECKING:
     from autocomp.targets.ascend.vector import VectorPart
-
-
-MASK = "mask of "  # kinds: of full, of line, of stat
 
 
 def is_mask(o: Operand) -> bool:

@@ -15,6 +15,7 @@ from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 
 BLOCK = 16  # rows are padded to this many elements: whole 32-byte blocks in half and in single precision
 BYTES_BLOCK = 32  # the same where elements of a byte are among them
+MASK = "mask of "  # kinds of masks: of full, of line, of stat
 
 
 def extent(p: TileProgram, axis: str) -> int:
@@ -70,7 +71,7 @@ class Geometry:
     def bytes(self, kind: str, lane: str, element: int = 4) -> int:
         """Unified buffer that a value takes: whole repeats of 64 for a tile or a line, one 32-byte block a row for a statistic, a bit an
         element for the masks of these."""
-        kind, of_bits = kind.removeprefix("mask of "), kind.startswith("mask of ")
+        kind, of_bits = kind.removeprefix(MASK), kind.startswith(MASK)
         n = -(-self.elements(kind, lane) // 64) * 64
         return n // 8 if of_bits else n * element
 

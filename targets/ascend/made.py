@@ -20,9 +20,9 @@ def _log1p(x: Expr) -> Expr:
     """log(u) x / (u - 1) for u = 1 + x as it is rounded (Kahan): what rounding takes from u is in both factors. x where u is 1, log(u)
     where nothing is lost."""
     one = Const(x.dtype, 1.0)
-    u = Map(x.dtype, "add", (x, one))
-    back, log = Map(x.dtype, "sub", (u, one)), Map(x.dtype, "log", (u,))
-    rest = Map(x.dtype, "mul", (log, Map(x.dtype, "div", (x, back))))
+    u = _map("add", x, one)
+    back, log = _map("sub", u, one), _map("log", u)
+    rest = _map("mul", log, _map("div", x, back))
     return _where(_is("eq", u, one), x, _where(_is("eq", back, x), log, rest))
 
 
@@ -30,10 +30,10 @@ def _expm1(x: Expr) -> Expr:
     """(u - 1) x / log(u) for u = exp(x) as it is rounded (Kahan): what rounding takes from u is in both factors. x where u is 1, u - 1
     where |x| > 16."""
     c = lambda v: Const(x.dtype, v)
-    u = Map(x.dtype, "exp", (x,))
-    less = Map(x.dtype, "sub", (u, c(1.0)))
-    rest = Map(x.dtype, "mul", (less, Map(x.dtype, "div", (x, Map(x.dtype, "log", (u,))))))
-    far = Map(x.dtype, "abs", (x,))
+    u = _map("exp", x)
+    less = _map("sub", u, c(1.0))
+    rest = _map("mul", less, _map("div", x, _map("log", u)))
+    far = _map("abs", x)
     return _where(_is("gt", far, c(16.0)), less, _where(_is("eq", u, c(1.0)), x, rest))
 
 
@@ -113,9 +113,9 @@ def _short_pow(x: Expr, y: Expr) -> Expr:
     half = lambda v: _map("floor", _map("mul", v, Const(F32, 0.5)))
     base, left = x, _float(y)
     for k in range(y.dtype.bits - (y.dtype.kind == "i")):
-        base = Map(x.dtype, "mul", (base, base)) if k else base
+        base = _map("mul", base, base) if k else base
         rest = half(left)
-        out = _where(_is("eq", _map("mul", rest, Const(F32, 2.0)), left), out, Map(x.dtype, "mul", (out, base)))
+        out = _where(_is("eq", _map("mul", rest, Const(F32, 2.0)), left), out, _map("mul", out, base))
         left = rest
     if y.dtype.kind != "i":
         return out

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inner
@@ -13,6 +14,7 @@ from autocomp.targets.ascend.direct import direct
 from autocomp.targets.ascend.geometry import Geometry, extent, on_chip
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import Operand, number
+from autocomp.targets.ascend.rearranged import is_turned, picked, strided, turned
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
 from autocomp.targets.ascend.tables import loaded, slot_text, stored, table
 from autocomp.targets.ascend.whole import EXACT, WRAPPING, computed, is_short, whole
@@ -26,7 +28,6 @@ from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
-SPREAD = 16  # elements of a row that are copied for one that is wanted, at most
 KEPT = 2  # slots of a value that is read a round later
 
 
@@ -108,10 +109,10 @@ class VectorPart:
             whole = region(replace(t, guard=()), self.start, self.p.name)
             if t.guard:
                 self.values[s.dst] = self.bordered(s.dst, t, whole)
-            elif step := self.strided(whole):
-                self.values[s.dst] = self.picked(s.dst, whole, t.dtype, step)
-            elif self.is_turned(whole):
-                self.values[s.dst] = self.turned(s.dst, whole, t.dtype)
+            elif step := strided(self, whole):
+                self.values[s.dst] = picked(self, s.dst, whole, t.dtype, step)
+            elif is_turned(self, whole):
+                self.values[s.dst] = turned(self, s.dst, whole, t.dtype)
             else:
                 self.values[s.dst] = self.load(s.dst, whole, t.dtype, as_is=s.dst in self.direct)
         elif s.op == "fill":
@@ -220,6 +221,16 @@ class VectorPart:
         self.v([f"{row['call']}({', '.join([out.name, *(a.name for a in args)])}, {n});"], tuple(args), out)
         return out
 
+    @contextmanager
+    def lying(self, g: Geometry, true: dict[str, str]) -> Iterator[None]:
+        """Inside, tiles and their true counts are those of memory's own order."""
+        before = self.g, self.true
+        self.g, self.true = g, true
+        try:
+            yield
+        finally:
+            self.g, self.true = before
+
     # ---- copies
     def guarded(self, lines: tuple[str, ...]) -> tuple[str, ...]:
         return (f"{self.guard} {{", *("  " + x for x in lines), "}") if self.guard else lines
@@ -264,65 +275,6 @@ class VectorPart:
                 self.release(o)
             got = chosen
         return got
-
-    def strided(self, r: Region) -> int:
-        """How far neighbours of a row lie apart, where they are neither side by side nor in other rows; else 0."""
-        kind, lane = self.g.kind(r.axes, self.p.name)
-        step = r.step.get(lane, 0)
-        return step if kind == "full" and 1 < step <= SPREAD and self.true[lane] != "1" and not self.is_turned(r) else 0
-
-    def picked(self, name: str, r: Region, dtype: DType, step: int) -> Operand:
-        """Every `step`th element of rows: what lies between is copied too, and a look-up by their offsets leaves it out."""
-        kind, lane = self.g.kind(r.axes, self.p.name)
-        element, mine, n = loaded(dtype, self.p.name), self.g, self.g.lanes[lane]
-        lies = replace(mine, lanes={**mine.lanes, lane: (n - 1) * step + 1})
-        local = self.staged(self.frame, f"{name}_in", element, lies.bytes(kind, lane, dtype.bytes))
-        span = replace(r, step={**r.step, lane: 1})
-        lines = copy_lines(span, lies, kind, lane, {**self.true, lane: f"(({self.true[lane]} - 1) * {step} + 1)"}, local, True, self.p.name)
-        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
-        self.g = lies
-        x = self.single(name, Operand(local, kind, lane), element)
-        self.g = mine
-        line, places = self.temporary("line", lane), self.temporary("line", lane, element="int32_t")
-        offsets = f"{places.name}_bytes"
-        size = self.g.bytes("line", lane)
-        self.frame.declarations.append(f"const LocalTensor<uint32_t> {offsets} = ac_at<uint32_t>(ub, {size}, {places.offset});")
-        self.v([f"ac_offsets({places.name}, {line.name}, {step}, {n});"], (), places, line)
-        self.release(line)
-        d = self.temporary(kind, lane, name)
-        self.v([f"ac_picked({d.name}, {x.name}, {offsets}, {mine.count}, {n}, {lies.pitch(lane)}, {mine.pitch(lane)});"], (x, places), d)
-        self.release(places)
-        self.g = lies
-        self.release(x)
-        self.g = mine
-        return d
-
-    def is_turned(self, r: Region) -> bool:
-        """Whether neighbours in memory are of different rows of a tile."""
-        wide = [a for a, n in self.g.rows if n > 1]
-        kind, lane = self.g.kind(r.axes, self.p.name)
-        return kind == "full" and self.true[lane] != "1" and r.step.get(lane, 0) != 1 and [r.step.get(a, 0) for a in wide] == [1]
-
-    def turned(self, name: str, r: Region, dtype: DType) -> Operand:
-        """A tile whose rows run along another axis in memory: copied as it lies there, then turned."""
-        (row, rows), = ((a, n) for a, n in self.g.rows if n > 1)
-        _, lane = self.g.kind(r.axes, self.p.name)
-        element, mine = loaded(dtype, self.p.name), self.g
-        lies = Geometry(((lane, -(-mine.lanes[lane] // 16) * 16),), {row: rows}, mine.block)
-        local = self.staged(self.frame, f"{name}_in", element, lies.bytes("full", row, dtype.bytes))
-        lines = copy_lines(r, lies, "full", row, self.true, local, True, self.p.name)
-        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
-        self.g = lies
-        x = self.single(name, Operand(local, "full", row), element)
-        self.g = mine
-        size = max(-(-rows // 8) * 8 * mine.pitch(lane) * 4, mine.bytes("full", lane))
-        self.frame.declarations.append(f"const ac_f32 {name}_turned = ac_at<float>(ub, {size}, {self.ub.take(size)});")
-        d = Operand(f"{name}_turned", "full", lane)
-        self.v([f"ac_turn({d.name}, {x.name}, {mine.lanes[lane]}, {rows}, {lies.pitch(row)}, {mine.pitch(lane)});"], (x,), d)
-        self.g = lies
-        self.release(x)
-        self.g = mine
-        return d
 
     def gathered(self, name: str, e: Gather, b: Buf) -> Operand:
         """Rows that integers name."""
