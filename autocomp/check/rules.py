@@ -29,10 +29,10 @@ from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.search import of_recurrences, recurrence_schedules, unasked_schedules
 from autocomp.options import Options
 from autocomp.rewrite.check import CheckResult
-from autocomp.rewrite.expr import Call
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule, RuleSet
 from autocomp.rewrite.vocabulary import ROLE
+from autocomp.rewrite.where import asks_isl
 from autocomp.targets import Target, load_target, manifests
 
 OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for it fire too
@@ -81,7 +81,7 @@ def asks(rule: Rule) -> bool:
     its own? Then the e-graph makes none of its schedules that is out of order."""
     assert isinstance(rule.rhs, Apply)
     given = {k for k, _ in rule.rhs.attrs}
-    splits = [isinstance(c, Call) and c.name == "legal" and not is_legal(c) for c in rule.where]
+    splits = [asks_isl(c) and not is_legal(c) for c in rule.where]
     return (not given & {*ROLE, "time", "space"} or any(map(is_legal, rule.where))) and ("split" not in given or any(splits))
 
 

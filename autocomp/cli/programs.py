@@ -107,9 +107,8 @@ def optimize(
         from autocomp.report.record import of_program, recording, save_trace
 
         written.append(save_trace(program.trace, trace, of_program(program)))
-        say = recording(program.trace)
-        if say and not as_json:
-            out.print(say, highlight=False)
+        if not as_json and (cost := recording(program.trace)):
+            out.print(f"recording: {cost}", highlight=False)
     if as_json:
         typer.echo(
             json.dumps(

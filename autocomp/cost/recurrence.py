@@ -21,9 +21,8 @@ from autocomp.ir.types import dim_hint
 from autocomp.loops.recurrences import band_of, require_recurrence
 from autocomp.loops.schedules import ring_of
 from autocomp.loops.search import recurrence_schedules
-from autocomp.rewrite.expr import Call
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.where import Env, holds
+from autocomp.rewrite.where import Env, asks_isl, holds
 from autocomp.trace import Trace
 
 
@@ -70,8 +69,7 @@ def choose_recurrence(kernel: Kernel, rules: Iterable[Rule], chip: Chip, trace: 
     with its values. `functions`: what conditions may ask; isl is asked about every schedule, so `legal` need not be."""
 
     def why_not(rule: Rule, values: Mapping[str, Any]) -> str:
-        asked = tuple(c for c in rule.where if not (isinstance(c, Call) and c.name == "legal"))
-        return holds(asked, Env(values, functions or {})).reason
+        return holds(tuple(c for c in rule.where if not asks_isl(c)), Env(values, functions or {})).reason
 
     refused: Counter[tuple[str, str]] = Counter()
     options, found = recurrence_schedules(kernel, rules, why_not, refused)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autocomp.egraph.room import Need
 from autocomp.rewrite.expr import Call, Expr, Op, Ref, Word, walk
-from autocomp.rewrite.where import Env, evaluate, holds
+from autocomp.rewrite.where import Env, asks_isl, evaluate, holds
 
 LIMIT = 2**62
 COMPARE = {"==": "bool-=", "<": "bool-<", "<=": "bool-<=", ">": "bool->", ">=": "bool->="}
@@ -58,7 +58,7 @@ class Condition:
 
 def is_legal(e: Expr) -> bool:
     """Is the condition the question to isl about the axes that tiles cut? (`legal(split)` has one answer for a kernel.)"""
-    return isinstance(e, Call) and e.name == "legal" and not any(isinstance(a, Word) and a.name == "split" for a in e.args)
+    return isinstance(e, Call) and asks_isl(e) and not any(isinstance(a, Word) and a.name == "split" for a in e.args)
 
 
 def variables_of(e: Expr, free: Variables) -> tuple[str, ...]:

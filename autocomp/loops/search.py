@@ -25,7 +25,8 @@ from autocomp.loops.recurrences import band_of, recurrence_nest, require_recurre
 from autocomp.loops.schedules import legal
 from autocomp.loops.transforms import Parallel, Tile, Transform, Unimodular
 from autocomp.loops.verdict import Verdict
-from autocomp.rewrite.where import Env, listed
+from autocomp.rewrite.expr import Lit, Ref
+from autocomp.rewrite.where import Env, evaluate, listed
 
 if TYPE_CHECKING:
     from autocomp.rewrite.rule import Rule
@@ -52,13 +53,18 @@ class Moves:
             head = str(r.rhs).split("(")[0]
             if r.phase == "scheduling" and of_recurrences(r) and head in PRIORITY:
                 found.setdefault(head, r)
-        factors: object = ()
-        if "skew" in found:
-            by = str(dict(found["skew"].rhs.attrs).get("factor", 1)).lstrip("?")  # type: ignore[union-attr]
-            factors = dict(found["skew"].choose).get(by, (int(by),) if by.isdigit() else (1,))
-        return Moves("skew" in found, "interchange" in found, "reverse" in found,
-                     tuple(int(f) for f in factors) if isinstance(factors, tuple) else (1,),
+        factors = _factors(found["skew"]) if "skew" in found else ()
+        return Moves("skew" in found, "interchange" in found, "reverse" in found, factors,
                      tuple((k, r.name) for k, r in sorted(found.items())))
+
+
+def _factors(skew: Rule) -> tuple[int, ...]:
+    """The skews that a rule allows: those of the name that its right side has, the number as written, 1 where it says neither."""
+    factor = dict(skew.rhs.attrs).get("factor")  # type: ignore[union-attr]
+    if isinstance(factor, Ref):
+        choices = dict(skew.choose).get(factor.name)
+        return tuple(map(int, choices)) if isinstance(choices, tuple) else (1,)
+    return (int(factor.value),) if isinstance(factor, Lit) else (1,)
 
 
 @dataclass(frozen=True)
@@ -222,15 +228,14 @@ def _matched(rule: Rule, rec: Recurrence) -> dict[str, Any]:
     """What a rule's names for the extents of time and of space, the longest loop of it, are here."""
     space = max((a.extent for a in rec.axes), key=dim_hint, default=1)
     extents = {"time": rec.time.extent, "space": space}
-    return {str(name).lstrip("?"): extents[field] for field, name in rule.match.attrs}  # type: ignore[union-attr]
+    return {e.name: extents[field] for field, e in rule.match.attrs if isinstance(e, Ref)}  # type: ignore[union-attr]
 
 
 def _tiles(rule: Rule, rec: Recurrence) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
     """(values of a rule's names, tile) for each choice. The right side says which of them cuts time and which each loop of space."""
     names, matched = [n for n, _ in rule.choose], _matched(rule, rec)
-    cut = {field: str(name).lstrip("?") for field, name in rule.rhs.attrs}  # type: ignore[union-attr]
     for chosen in product(*(c if isinstance(c, tuple) else listed(rule, n, c, Env(matched)) for n, c in rule.choose)):
         values = {**matched, **dict(zip(names, chosen, strict=True))}
-        size = {field: int(values.get(name, name)) for field, name in cut.items()}  # a name, or a number as written
+        size = {field: int(evaluate(e, Env(values))) for field, e in rule.rhs.attrs}  # type: ignore[union-attr]
         tile = {rec.time.name: size["time"]} if "time" in size else {}
         yield values, tile | ({a.name: size["space"] for a in rec.axes} if "space" in size else {})

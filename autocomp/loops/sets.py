@@ -84,16 +84,19 @@ def domain(axes: Extents, guard: tuple[Aff, ...] = (), syms: tuple[Sym, ...] = (
 
 def _known(syms: Sequence[Sym]) -> Iterator[Aff]:
     """What is known of the symbols, as expressions that are not negative: bounds and divisibility."""
+    names, open_ = {s.name for s in syms}, False  # open: one is computed from what is not among them
     for s in syms:
         yield Aff.of(s.name) - s.lo
         if s.hi < _UNBOUNDED:
             yield s.hi - Aff.of(s.name)
         if s.multiple > 1:
             yield -(Aff.of(s.name) % s.multiple)
-        if s.parts and (of := _summed(s, {x.name for x in syms})) is not None:
+        of = _summed(s, names) if s.parts else None
+        if of is not None:
             rest = of - Aff.of(s.name) * s.divisor
             yield from (rest, s.divisor - 1 - rest)
-    if any(s.factors or (s.parts and _summed(s, {x.name for x in syms}) is None) for s in syms):
+        open_ |= bool(s.factors or (s.parts and of is None))
+    if open_:
         yield from relations(tuple(syms))
 
 

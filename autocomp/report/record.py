@@ -26,12 +26,12 @@ def recording(trace: Trace) -> str:
     """What the record itself cost, "" where the program came from a cache."""
     if any(e.name == "cache" and e.data.get("found") == "yes" for e in trace.of("stage")):
         return ""
-    return f"recording: {trace.share:.1%} of the compilation, {1e3 * trace.spent:.1f} ms"
+    return f"{trace.share:.1%} of the compilation, {1e3 * trace.spent:.1f} ms"
 
 
 def of_program(program: Any) -> dict[str, str]:
     """What a record says of its run: the program, its target, the version and the machine that compiled it, and what recording cost."""
-    cost = {"recording": said.removeprefix("recording: ")} if (said := recording(program.trace)) else {}
+    cost = {"recording": said} if (said := recording(program.trace)) else {}
     return {"program": program.name, "target": f"{program.target.name}:{program.target.chip.name}", "autocomp": __version__,
             "python": platform.python_version(), "system": platform.platform(), "cores": str(os.cpu_count()), **cost}  # fmt: skip
 

@@ -14,7 +14,7 @@ with its reason, never an exception that reaches the user.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -347,5 +347,10 @@ LISTED = "`autocomp rules words PHASE` lists them"
 
 def nearest(name: str, known: Mapping[str, Any] | frozenset[str]) -> str:
     """A next step for a name that is not known: the one most like it, all of them where they are few, or what lists them."""
+    return meant(name, known) or (f"known are {', '.join(sorted(known))}" if len(known) <= 40 else LISTED)
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A question for the name that is most like one which is not known, "" where none is."""
     near = get_close_matches(name, sorted(known), 1, 0.6)
-    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(known))}" if len(known) <= 40 else LISTED
+    return f"did you mean '{near[0]}'?" if near else ""

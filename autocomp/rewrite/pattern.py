@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from autocomp.rewrite.expr import Expr, Lit, Parser, Ref, Word, nearest, walk
+from autocomp.rewrite.expr import Expr, Lit, Parser, Ref, Word, meant, nearest, walk
 from autocomp.rewrite.location import Text
 
 
@@ -122,9 +121,8 @@ def check_pattern(
             if name not in attrs[a.op]:
                 value = next((x.at for x in walk(e)), len(text.value))
                 at = max(text.value.rfind(name, a.at, value), a.at)
-                near = get_close_matches(name, sorted(attrs[a.op]), 1)
                 has = f"its attributes are {', '.join(sorted(attrs[a.op])) or 'none'}"
-                raise text.error(f"{a.op} has no attribute '{name}'", at, f"did you mean '{near[0]}'? {has}" if near else has)
+                raise text.error(f"{a.op} has no attribute '{name}'", at, f"{meant(name, attrs[a.op])} {has}".lstrip())
 
 
 def check_operands(p: Pattern, text: Text, side: str) -> None:

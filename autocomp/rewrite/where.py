@@ -123,6 +123,11 @@ def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
     return YES
 
 
+def asks_isl(e: Expr) -> bool:
+    """Is a condition a question to isl: `legal(tile)`, `legal(split)`?"""
+    return isinstance(e, Call) and e.name == "legal"
+
+
 def listed(rule: Rule, name: str, of: Expr, env: Env) -> tuple[Any, ...]:
     """What a formula gives to choose from. Raises RuleError where that is no list."""
     try:

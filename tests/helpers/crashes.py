@@ -22,9 +22,9 @@ _DIED = pytest.StashKey[list[str]]()
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Before a worker starts: the file for its stacks."""
-    folder = node.config.stash.setdefault(_FOLDER, None) or tempfile.TemporaryDirectory(prefix="autocomp-stacks-")
-    node.config.stash[_FOLDER] = folder
-    node.workerinput["stacks"] = str(Path(folder.name) / f"{node.gateway.id}.txt")
+    if _FOLDER not in node.config.stash:
+        node.config.stash[_FOLDER] = tempfile.TemporaryDirectory(prefix="autocomp-stacks-")
+    node.workerinput["stacks"] = str(Path(node.config.stash[_FOLDER].name) / f"{node.gateway.id}.txt")
 
 
 @pytest.hookimpl(trylast=True)
