@@ -115,7 +115,9 @@ def _start(at: Printer, s: Stmt, ring: str) -> None:
         place = lambda a: at.coordinate(layout, a, r)
         ok = " && ".join(at.inside(layout, t.axes, r) + at.guards(t.guard, place)) or "true"
         to = f"smem + {ring} + (q * {at.place.threads} + threadIdx.x) * {PIECE}"
-        at.put(f"ac_copy{at.once(t, v)}<{PIECE}>({to}, {at.address(t, place, at_once=True)}, {ok});")
+        # no "_once": asynchronous copies with a policy of createpolicy.fractional become illegal instructions on Hopper (ptxas before 13.4;
+        # github.com/triton-lang/triton/pull/11660)
+        at.put(f"ac_copy<{PIECE}>({to}, {at.address(t, place, at_once=True)}, {ok});")
 
 
 def _finish(at: Printer, s: Stmt, ring: str) -> None:

@@ -178,12 +178,6 @@ template <int BYTES, class S> AC_DEVICE void ac_copy_kept(unsigned char *to, con
   static_assert(BYTES == 16);
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(ac_address(to)), "l"(inside ? from : nullptr), "r"(inside ? 16 : 0));
 }
-// the same of what is read once: it leaves L2 before what is read again
-template <int BYTES, class S> AC_DEVICE void ac_copy_once(unsigned char *to, const S *from, bool inside) {
-  static_assert(BYTES == 16);
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
-               :: "r"(ac_address(to)), "l"(inside ? from : nullptr), "r"(inside ? 16 : 0), "l"(ac_leaves_first()));
-}
 AC_DEVICE void ac_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 

@@ -48,7 +48,6 @@ template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S 
   else memset(to, 0, BYTES);
 }
 template <int BYTES, class S> AC_DEVICE void ac_copy_kept(unsigned char *to, const S *from, bool inside) { ac_copy<BYTES>(to, from, inside); }
-template <int BYTES, class S> AC_DEVICE void ac_copy_once(unsigned char *to, const S *from, bool inside) { ac_copy<BYTES>(to, from, inside); }
 AC_DEVICE void ac_commit() { simt_commit(); }
 template <int N> AC_DEVICE void ac_wait() { simt_wait(N); }
 
