@@ -133,3 +133,27 @@ def test_the_layer_that_torch_decomposes_to_on_cpus(reverse):
         torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-4, atol=1e-5)
     for got, want in zip(program(*given), module(*given), strict=True):
         torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("projected", [0, 3])
+def test_lstm_where_torch_traces_states_with_a_dimension_more(monkeypatch, projected):
+    """As torch 2.11 does for layers that are not oneDNN's."""
+    from torch._decomp import decompositions
+
+    layer = decompositions.one_layer_lstm
+
+    def with_more(x, hidden, *args, **kwargs):
+        out, states = layer(x, hidden, *args, **kwargs)
+        return out, tuple(s.unsqueeze(0) for s in states)
+
+    monkeypatch.setattr(decompositions, "one_layer_lstm", with_more)
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        module = Whole(nn.LSTM(4, 5, 2, proj_size=projected, bidirectional=True)).eval()
+        x = torch.randn(6, 3, 4)
+        program = autocomp.optimize(module, example_inputs=(x,))
+    finally:
+        torch._C._set_mkldnn_enabled(True)
+    for got, want in zip(program(x), wanted(module, x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert decompositions.one_layer_lstm is with_more

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -34,7 +35,8 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            program = torch.export.export(module, *apart)
+            with _states_in_shape():
+                program = torch.export.export(module, *apart)
         except Exception as e:
             raise ModelError(f"torch cannot export it: {_first_line(e)}", where=name,
                              hint="torch.export.export(module, example_inputs) shows torch's own report") from e  # fmt: skip
@@ -48,6 +50,25 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
             raise UnsupportedOp(f"the module changes itself: {_first_line(w.message).partition('. ')[0]}", where=name, hint=PURE)
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
     return program
+
+
+@contextmanager
+def _states_in_shape() -> Iterator[None]:
+    """Last states of an LSTM have the shape of the first ones while torch traces. torch up to 2.12 traces layers that are not oneDNN's
+    with one dimension more (`hx.squeeze(1)` behind `unsqueeze(0)`, torch/_decomp/decompositions.py), and every shape behind is wrong."""
+    from torch._decomp import decompositions
+
+    layer = decompositions.one_layer_lstm
+
+    def shaped(x: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
+        out, states = layer(x, hidden, *args, **kwargs)
+        return out, tuple(s.reshape(h.shape) for s, h in zip(states, hidden, strict=True))
+
+    decompositions.one_layer_lstm = shaped
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = layer
 
 
 def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], said: str) -> bool:
@@ -126,7 +147,7 @@ def decompose(program: Any, name: str) -> Any:
         op, _, overload = kept.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _states_in_shape():
             warnings.simplefilter("ignore")  # torch about its own trees, which it copies here
             return program.run_decompositions(table)
     except Exception as e:
