@@ -56,8 +56,9 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
 def _states_in_shape() -> Iterator[None]:
     """Last states of an LSTM have the shape of the first ones while torch traces. torch up to 2.12 traces layers that are not oneDNN's
     with one dimension more (`hx.squeeze(1)` behind `unsqueeze(0)`, torch/_decomp/decompositions.py), and every shape behind is wrong."""
-    from torch._decomp import decompositions
+    from importlib import import_module
 
+    decompositions: Any = import_module("torch._decomp.decompositions")
     layer = decompositions.one_layer_lstm
 
     def shaped(x: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
