@@ -24,6 +24,7 @@ from autocomp.ir.ops.loops import NONE, body_types
 from autocomp.ir.scalar import accumulator
 from autocomp.ir.types import DType, TensorType, dim_hint
 
+TF32 = 2.0**-10  # from 1 to the next number of tf32, to which products of f32 may round their factors
 SAFETY = 8.0  # the constant of the probabilistic bound; also covers the polynomials of exp and erf (2 to 4 ulp)
 
 

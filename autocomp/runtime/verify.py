@@ -13,7 +13,7 @@ from autocomp.errors import VerificationError
 from autocomp.ir.node import Graph
 from autocomp.ir.orders import in_memory_order
 from autocomp.ir.reference import evaluate, input_sizes
-from autocomp.ir.tolerance import SAFETY, Deviation, Tolerance, deviation, shaken, tolerance
+from autocomp.ir.tolerance import SAFETY, TF32, Deviation, Tolerance, deviation, shaken, tolerance
 from autocomp.runtime.executor import apart
 from autocomp.runtime.inputs import random_inputs, sizes_to_try
 
@@ -31,7 +31,6 @@ class Verification:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
 
-TF32 = 2.0**-10  # from 1 to the next number of tf32
 ROUNDED = 2.0  # what a program may be off by, in errors of the reference that rounds every value to its own type
 SHAKES = 8  # times that inputs are moved by an ulp at most, up and down at random
 

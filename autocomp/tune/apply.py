@@ -67,7 +67,7 @@ class _Found:
 
 def _found(k: Kernel, untuned: Schedule, known: Measured, target: Target, options: Options, trace: Trace) -> _Found | None:
     """What the database has for a kernel, if it can be used."""
-    t = known.searches.get(kernel_key(k))
+    t = known.searches.get(kernel_key(k, options))
     s = _admitted(k, t, target, options, trace) if t is not None else None
     if t is None or s is None:
         return None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from autocomp.errors import AutocompError, VerificationError
 from autocomp.frontends import load
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.tolerance import TF32
 from autocomp.options import Options
 from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.load import load_rules
@@ -219,8 +220,8 @@ class Bisection:
         """Kernels whose generated code differs from the meaning of their bodies."""
         made = self.worker.run(printed, self.request, limit=LIMIT)
         out = []
-        for target, text, source in () if isinstance(made, Failure) else made:
-            why = self.worker.run(check_kernel, target, text, source, limit=LIMIT)
+        for target, text, source, coarse in () if isinstance(made, Failure) else made:
+            why = self.worker.run(check_kernel, target, text, source, coarse, limit=LIMIT)
             if why:
                 out.append((source.name, why.reason if isinstance(why, Failure) else why))
         return tuple(out)
@@ -297,14 +298,15 @@ def race(first: Request, second: Request, pairs: int) -> Race:
     return race_of([(x, y) if k % 2 == 0 else (y, x) for k, (x, y) in enumerate(took)])
 
 
-def printed(request: Request) -> list[tuple[Target, str, KernelSource]]:
-    """Target, stored form and source of every generated kernel."""
+def printed(request: Request) -> list[tuple[Target, str, KernelSource, float]]:
+    """Target, stored form and source of every generated kernel, and how coarse its factors may be."""
     program = _program(request)
     kernels = {c.kernel.name: c.kernel for c in program.calls.calls}
-    return [(program.target, encode(kernels[n]), s) for n, s in program.printed.items()]
+    coarse = {k.name: TF32 if "tf32" in k.schedule else 0.0 for k in program.kernels}
+    return [(program.target, encode(kernels[n]), s, coarse[n]) for n, s in program.printed.items()]
 
 
-def check_kernel(target: Target, text: str, source: KernelSource) -> str:
+def check_kernel(target: Target, text: str, source: KernelSource, coarse: float = 0.0) -> str:
     """Why a kernel's code differs from its body's float64 meaning on random inputs, "" if it does not."""
     kernel: Kernel = decode(text, {})
     sizes = sizes_of(kernel)
@@ -313,4 +315,4 @@ def check_kernel(target: Target, text: str, source: KernelSource) -> str:
     sources = {kernel.name: source}
     executor: Any = executor_of(calls, sources, files_of(calls, sources, target), target, Options(), Trace())
     feed = {n: x for n, x in arrays.items() if n not in calls.params}
-    return deviation(expected(kernel, arrays, sizes), executor.run(feed))
+    return deviation(expected(kernel, arrays, sizes, coarse=coarse), executor.run(feed))

@@ -72,8 +72,9 @@ def _places(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def expected(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], elements: int = 0,
-             operations: float = 0.0) -> list[Part]:  # fmt: skip
-    """The float64 meaning of every output, whole or in windows of at most so many elements and multiply-adds (0: ELEMENTS, OPERATIONS)."""
+             operations: float = 0.0, coarse: float = 0.0) -> list[Part]:  # fmt: skip
+    """The float64 meaning of every output, whole or in windows of at most so many elements and multiply-adds (0: ELEMENTS, OPERATIONS).
+    `coarse`: as in `ir.tolerance.tolerance`."""
     values = tuple(s.value for s in kernel.stores)
     error = relative_error(values)
     out = []
@@ -85,7 +86,7 @@ def expected(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[st
                 want, own = meaning[0].value(value), meaning[1].value(value)
                 t = arg.type.dtype
                 skip = ~np.isfinite(np.asarray(own, np.float64)) & np.isfinite(want) if t.is_float else np.zeros((1,) * want.ndim, bool)
-            relative = SAFETY * max(error, t.eps) if t.is_float else 0.0
+            relative = SAFETY * max(error, t.eps, coarse) if t.is_float else 0.0
             out.append(Part(arg.name, tuple(meaning[0].index(i) for i in index), want, skip, relative))
     return out
 

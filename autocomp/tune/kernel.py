@@ -14,12 +14,13 @@ from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
+from autocomp.ir.tolerance import TF32
 from autocomp.options import Options
 from autocomp.runtime.codec import encode
 from autocomp.targets import Target
 from autocomp.tune.benches import measure, prepare
 from autocomp.tune.database import Database, Kept, Measurement, Tuned
-from autocomp.tune.key import Place, kernel_key, schedule_of, schedule_text
+from autocomp.tune.key import Place, kernel_key, may_round, schedule_of, schedule_text
 from autocomp.tune.measure import Built, Job, build
 from autocomp.tune.search import Search
 from autocomp.tune.space import Point, Space, legal_points
@@ -92,8 +93,9 @@ class KernelTuning:
 
     def __init__(self, kernel: Kernel, session: Session, untuned: Schedule, folder: Path) -> None:
         self.kernel, self.session, self.folder, self.choice = kernel, session, folder, untuned
-        self.key = kernel_key(kernel)
-        self.job = Job(encode(kernel), session.target, str(folder), int(self.key[:8], 16), session.options.threads)
+        self.key = kernel_key(kernel, session.options)
+        self.job = Job(encode(kernel), session.target, str(folder), int(self.key[:8], 16), session.options.threads,
+                       coarse=TF32 if may_round(kernel, session.options) else 0.0)  # fmt: skip
         limit = session.options.search_configurations
         self.space = Space(legal_points(kernel, session.rules, session.target.chip, session.options, untuned))
         self.whole = not current().cut  # or there are schedules that nobody made

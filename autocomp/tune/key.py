@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autocomp.errors import AutocompError
+from autocomp.ir.body import Contract, postorder
 from autocomp.ir.directives import DIRECTIVES
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import F32
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
 from autocomp.version import __version__
 
@@ -49,9 +51,15 @@ def place_of(target: Target, rules: RuleSet, options: Options) -> Place:
                  f"{__version__}+{generator_digest()}")  # fmt: skip
 
 
-def kernel_key(kernel: Kernel) -> str:
-    """Digest of a kernel's signature and its symbols' bounds."""
-    return short_digest("\n".join(kernel.identity))
+def kernel_key(kernel: Kernel, options: Options) -> str:
+    """Digest of a kernel's signature and its symbols' bounds; another one where its products may round their factors."""
+    return short_digest("\n".join([*kernel.identity, *(["tf32"] if may_round(kernel, options) else [])]))
+
+
+def may_round(kernel: Kernel, options: Options) -> bool:
+    """Whether products of f32 may have factors of tf32 here: what was measured with them is no choice where they may not."""
+    products = (e for e in postorder(*(s.value for s in kernel.stores)) if isinstance(e, Contract))
+    return options.allow_tf32 and any(e.a.dtype == e.b.dtype == F32 for e in products)
 
 
 def short_digest(text: str) -> str:

@@ -36,13 +36,15 @@ ROUNDS = 5  # times as many in the last race
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to tune. `kernel`: its stored form; `folder`: of the session; `seed` of its inputs."""
+    """One kernel to tune. `kernel`: its stored form; `folder`: of the session; `seed` of its inputs; `coarse`: distance from 1 to the next
+    number of a type to which products may round their factors (0: of none)."""
 
     kernel: str
     target: Target
     folder: str
     seed: int
     threads: int = 0
+    coarse: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Bench(ABC):
                 n = int(data["count"])
                 return [Part(str(data[f"{i} output"]), tuple(data[f"{i} index {j}"] for j in range(int(data[f"{i} rank"]))),
                              data[f"{i} value"], data[f"{i} skip"], float(data[f"{i} relative"])) for i in range(n)]  # fmt: skip
-        parts = expected(self.kernel, self.arrays, self.sizes)
+        parts = expected(self.kernel, self.arrays, self.sizes, coarse=self.job.coarse)
         kept: dict[str, Any] = {"count": len(parts)}
         for i, p in enumerate(parts):
             kept |= {f"{i} output": p.output, f"{i} rank": len(p.index), f"{i} value": p.value, f"{i} skip": p.skip,

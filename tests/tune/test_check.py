@@ -9,6 +9,7 @@ from autocomp.targets import load_target
 from autocomp.frontends.text import parse
 from autocomp.ir.body_meaning import evaluate
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.tolerance import TF32
 from autocomp.runtime.codec import encode
 from autocomp.tune import check
 from autocomp.tune.bisect import check_kernel
@@ -154,3 +155,14 @@ def test_indices_lie_anywhere_in_what_they_index():
     arrays = inputs_of(k, {}, 7)
     by_type = {a.type.dtype.name: arrays[a.name] for a in k.inputs}
     assert 900 < by_type["i64"].max() < 1000 and by_type["i64"].min() >= 0 and by_type["i32"].max() < check.INTEGERS
+
+
+def test_factors_of_tf32_are_right_where_they_may_be_rounded():
+    k, arrays, right, parts = setting("graph g\ninput a: f32[40, 300]\ninput b: f32[300, 24]\n%0 = matmul(a, b)\noutput y = %0\n")
+    rounded = {n: (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for n, x in arrays.items()}
+    got = {a.name: v.astype(np.float32) for a, v in zip(k.outputs, evaluate(k, rounded, sizes_of(k)).values())}
+    assert deviation(parts, got).startswith("wrong")
+    coarse = expected(k, arrays, sizes_of(k), coarse=TF32)
+    assert deviation(coarse, got) == deviation(coarse, right) == ""
+    got["out0"][3, 3] += 2
+    assert deviation(coarse, got).startswith("wrong")

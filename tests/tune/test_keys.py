@@ -38,5 +38,14 @@ def test_bounds_of_named_dimensions_are_in_a_kernels_key():
     small, large = (cover_of(parse(text.format(n)), "cpu").calls[0].kernel for n in (128, 4096))
     memo = ScheduleMemo("cpu", load_chip("cpu"), RuleSet(), Options())
     assert small.signature == large.signature
-    assert key.kernel_key(small) != key.kernel_key(large)
+    assert key.kernel_key(small, Options()) != key.kernel_key(large, Options())
     assert memo.key(small) != memo.key(large)
+
+
+def test_products_that_may_round_their_factors_are_measured_apart():
+    """What was measured with tf32 is no choice where f32 is asked for."""
+    strict, tf32 = Options(), Options(allow_tf32=True)
+    text = "graph g\ninput a: {0}[64, 64]\ninput b: {0}[64, 64]\n%0 = {1}(a, b)\noutput y = %0\n"
+    k = {n: cover_of(parse(text.format(*n)), "cpu").calls[0].kernel for n in (("f32", "matmul"), ("f16", "matmul"), ("f32", "add"))}
+    assert [key.kernel_key(x, strict) == key.kernel_key(x, tf32) for x in k.values()] == [False, True, True]
+    assert [key.may_round(x, tf32) for x in k.values()] == [True, False, False]

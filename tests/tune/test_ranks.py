@@ -9,6 +9,7 @@ from autocomp.cost.estimate import estimate
 from autocomp.errors import AutocompError
 from autocomp.frontends.text import parse
 from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
 from autocomp.runtime.codec import encode
 from autocomp.tune.database import Database, Measurement, Tuned
 from autocomp.tune.key import Place, kernel_key, schedule_text
@@ -26,7 +27,7 @@ def store(tmp_path):
     with Database(tmp_path / "t.sqlite") as db:
 
         def put(seconds, body=None):
-            key = kernel_key(KERNEL)
+            key = kernel_key(KERNEL, Options())
             db.record(Tuned(key, HERE, "matmul", body or encode(KERNEL), "{}", 1e-5, 9, len(seconds), True))
             for s, t in zip(SCHEDULES, seconds):
                 db.add(key, HERE, Measurement(schedule_text(s), "ok" if t else "failed", t, 123.0))
