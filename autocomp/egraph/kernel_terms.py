@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autocomp.egraph.room import Need
 from autocomp.rewrite.expr import Call, Expr, Op, Ref, Word, walk
-from autocomp.rewrite.where import Env, asks_isl, evaluate, holds
+from autocomp.rewrite.where import Env, Unanswerable, asks_isl, evaluate, holds
 
 LIMIT = 2**62
 COMPARE = {"==": "bool-=", "<": "bool-<", "<=": "bool-<=", ">": "bool->", ">=": "bool->="}
@@ -53,7 +53,11 @@ class Condition:
         answer = holds((self.expr,), env)
         if answer or self.need is None:
             return answer.reason
-        return f"fits(tile) is false: {self.need.what}: needs {evaluate(self.need.needed, env)}, has {evaluate(self.need.available, env)}"
+        try:
+            needed, available = (evaluate(x, env) for x in (self.need.needed, self.need.available))
+        except Unanswerable:  # a chip without such a memory, a number that is not known here
+            return f"fits(tile) is false: {self.need.what}: {answer.reason}"
+        return f"fits(tile) is false: {self.need.what}: needs {needed}, has {available}"
 
 
 def is_legal(e: Expr) -> bool:

@@ -202,3 +202,12 @@ def test_a_combination_that_has_no_schedule_is_asked_for_once(monkeypatch: pytes
         with pytest.raises(DoesNotFit, match="a block"):
             joins.complete(Schedule.make({"i0": rows, "i1": 48, "r0": 32}, split=("r0", parts)))
     assert len(asked) == len(set(asked)) == 2
+
+
+def test_a_tile_for_a_memory_that_the_chip_has_not_is_refused_by_its_name(tmp_path):
+    """A tiling rule that names no targets is asked on every chip: what lies in shared memory fits no core without one."""
+    text = TILES.replace("fits(shared, 4 * ?s * ?bm * ?bn)", "fits(tile)").replace("stages: ?s)", "stages: ?s, threads: 256)")
+    refused: dict[str, int] = {}
+    made = candidates(matmul(), rules_of(tmp_path, text), load_chip("ascend910b"), Options(), refused=refused)
+    assert [c.rule for c in made] == [kernel_egraph.UNTILED]
+    assert any("fits(tile) is false: bytes of shared memory: chip ascend910b has no memory 'shared'" in why for why in refused)

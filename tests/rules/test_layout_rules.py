@@ -11,13 +11,15 @@ import pytest
 from autocomp.cost.chip import load_chip
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import saturate
+from autocomp.frontends.text import parse
 from autocomp.ir import reference
 from autocomp.ir.builder import Builder
 from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.types import F16, F32, TensorType
 from autocomp.options import Options
-from autocomp.rewrite.load import load_rules
+from autocomp.rewrite.load import load_rules, shipped_rules
+from autocomp.rewrite.rule import RuleSet
 from autocomp.trace import Trace
 from tests.helpers.covers import run_cover
 from tests.helpers.nets import WINDOW, compiled, copies, made, residual_net, weights
@@ -107,3 +109,21 @@ def test_factors_with_odd_rows_are_copied_to_wider_ones_where_that_pays(shape, k
     found = compiled(b.graph())
     assert {c.kernel.name for c in found.calls} - {"matmul"} == kernels
     assert len(compiled(b.graph(), without=("layout/pad-factors",)).calls) == 1
+
+
+@pytest.mark.parametrize("factors", ["input a: f32[96, 64]\ninput b: f32[64, 128]", "input a: f32[2, 96, 64]\ninput b: f32[2, 64, 128]",
+                                     "input a: f32[50, 96]\nparam c: f32[128, 96] = extern"])  # fmt: skip
+def test_copies_that_turn_a_factor_are_made_once(factors):
+    """A copy of a copy is the copy, or the rules that make one go on from each until the phase's budget ends."""
+    turned = "%t = transpose(c, perm=[1, 0])\n" if "param" in factors else ""
+    text = f"graph g\n{factors}\n{turned}%0 = matmul(a, {'%t' if turned else 'b'})\noutput y = %0\n"
+    trace, params = Trace(), {"c": np.broadcast_to(np.arange(96, dtype="f4"), (128, 96))} if turned else {}
+    saturate(parse(text, params=params), RuleSet(shipped_rules()), Options(allow_tf32=True), trace, load_chip("h200").features, "cuda")
+    assert made(trace, "layout/turn-right-factor") and not list(trace.of("budget"))
+
+
+def test_weights_of_bytes_are_turned_once():
+    products = '%0 = cast(a, to="i32")\n%1 = cast(b, to="i32")\n%2 = matmul(%0, %1)\noutput y = %2'
+    trace = Trace()
+    saturate(parse(f"graph g\ninput a: i8[96, 64]\ninput b: i8[64, 128]\n{products}\n"), load_rules(), Options(), trace, load_chip("h200").features, "cuda")
+    assert made(trace, "quantised/turned-weights") and not list(trace.of("budget"))
