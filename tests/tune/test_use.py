@@ -33,7 +33,8 @@ def stored(tmp_path):
     def store(before, after, kept=FAST, at=place, untuned=None, kernel=plain.calls.calls[0].kernel):
         with Database(tmp_path / "t.sqlite") as db:
             text = kept if isinstance(kept, str) else schedule_text(kept)
-            db.record(Tuned(kernel_key(kernel, Options()), at, kernel.name, "[]", schedule_text(untuned) if untuned else "another", before, 8, 7, True,
+            key = kernel_key(kernel, Options())
+            db.record(Tuned(key, at, kernel.name, "[]", schedule_text(untuned) if untuned else "another", before, 8, 7, True,
                             (Kept(text, after),)))  # fmt: skip
         return str(tmp_path / "t.sqlite")
 
