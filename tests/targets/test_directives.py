@@ -175,3 +175,15 @@ def test_what_requires_another_goes_with_it():
     three = ("tma_store", "interleave_epilogue", "third_epilogue_stage")
     assert complete(reversed(three)) == three
     assert Schedule().directives == ()
+
+
+@pytest.mark.parametrize(("groups", "cached"), [(1, True), (4, True), (8, False)])
+def test_windows_of_narrow_groups_pass_the_cache_by(groups, cached):
+    """A group of less than 128 bytes of channels reads a part of each line of the cache."""
+    x, w = f"f16[2, 28, 28, {64 * groups}]", f"f16[{64 * groups}, 3, 3, 64]"
+    if not cached:
+        x, w = f"f16[2, 28, 28, {16 * groups}]", f"f16[{16 * groups}, 3, 3, 16]"
+    model = graph({"x": x, "w": w}, "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
+                  f"%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups={groups})")  # fmt: skip
+    kernel = autocomp.optimize(model, target="cuda:a100").kernels[-1]
+    assert ("cache_windows" in kernel.schedule) == cached, kernel.schedule
