@@ -3,7 +3,7 @@ makes kernels of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
@@ -209,11 +209,18 @@ def _stencil(r: Random) -> tuple[Inputs, str]:
     return {"a": f"f32[{n // 20}, 300]"}, f"%0 = stencil(a, offsets={offsets}, weights=[0.25, 0.25, 0.25, 0.25], steps={steps})"
 
 
-FAMILIES: tuple[Family, ...] = (
-    _product, _few_rows, _few_columns, _small_square, _batched, _bytes, _normalised_product, _low_rank, _attention,
-    _wide_attention, _latent, _one_query, _rows, _short_rows, _same_rows, _long_rows, _whole, _columns, _middle, _pointwise,
-    _turned, _window, _convolution, _winograd, _tapped, _scan, _lookup, _open_rows, _stencil,
-)  # fmt: skip
+FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make of each family's graphs; "scan": a reduction beside others
+    _product: ("contract", "map"), _few_rows: ("contract", "map"), _few_columns: ("contract", "map"), _small_square: ("contract", "map"),
+    _batched: ("contract", "map"), _bytes: ("contract", "map"), _normalised_product: ("contract", "reduce", "map"),
+    _low_rank: ("contract", "chain", "map"), _attention: ("online", "contract", "reduce", "map"),
+    _wide_attention: ("online", "contract", "reduce", "map"), _latent: ("online", "contract", "reduce", "map"),
+    _one_query: ("online", "contract", "reduce", "map"), _rows: ("reduce", "map"), _short_rows: ("map",), _same_rows: ("reduce", "map"),
+    _long_rows: ("reduce", "map"), _whole: ("reduce", "map"), _columns: ("reduce", "map"), _middle: ("reduce", "map"),
+    _pointwise: ("map",), _turned: ("map",), _window: ("reduce", "map"), _convolution: ("contract", "reduce", "map"),
+    _winograd: ("contract", "chain", "map"), _tapped: ("contract", "map"), _scan: ("scan", "reduce", "map"), _lookup: ("map",),
+    _open_rows: ("reduce", "map"), _stencil: ("map",),
+}  # fmt: skip
+FAMILIES: tuple[Family, ...] = tuple(FORMS)
 SPLIT: tuple[Family, ...] = (_rows, _long_rows)  # those whose reductions are also done in PARTS, which a kernel of its own combines
 PARTS = 4
 RECURRENCES: tuple[Family, ...] = (_stencil,)  # those with a kernel whose loop over time carries a dependence
@@ -232,39 +239,53 @@ class Pool:
 
     left: Iterator[Kernel]
     have: list[Kernel] = field(default_factory=list)
+    known: set[Kernel] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[Kernel]:
         at = 0
         while True:
             if at == len(self.have):
-                new = next((k for k in self.left if k not in self.have), None)
+                new = next((k for k in self.left if k not in self.known), None)
                 if new is None:
                     return
                 self.have.append(new)
+                self.known.add(new)
             yield self.have[at]
             at += 1
 
 
-@lru_cache(maxsize=16)
+def with_form(form: str) -> tuple[Family, ...]:
+    """The families whose kernels may have a form."""
+    return tuple(f for f, forms in FORMS.items() if form in forms)
+
+
+@lru_cache(maxsize=64)
 def drawn(machine: Target, rounds: int, seed: int = 0, families: tuple[Family, ...] = FAMILIES) -> Pool:
     """The pool of a target: the same one for the same seed."""
     return Pool(k for r in range(rounds) for f in families for k in _kernels(f, f"{seed}/{r}", machine))
 
 
-def _kernels(family: Family, seed: str, machine: Target) -> Iterator[Kernel]:
+def _kernels(family: Family, seed: str, machine: Target) -> tuple[Kernel, ...]:
     inputs, body = family(Random(f"{seed}/{family.__name__}"))
-    params = {n: _numbers(t) for n, t in inputs.items() if t.endswith(CONSTANT)}
-    graph = decompose(parse(text(inputs, body), params=params))
+    return _made(tuple(inputs.items()), body, family in SPLIT, machine)
+
+
+@lru_cache(maxsize=4096)
+def _made(inputs: tuple[tuple[str, str], ...], body: str, split: bool, machine: Target) -> tuple[Kernel, ...]:
+    """The kernels of one graph: seeds draw some graphs more than once, and pools of several forms have them in common."""
+    params = {n: _numbers(t) for n, t in inputs if t.endswith(CONSTANT)}
+    graph = decompose(parse(text(dict(inputs), body), params=params))
     rules, options, chip = RuleSet(shipped_rules()), Options(cache=False), machine.chip
     calls = cover(saturate(graph, rules, options, Trace(), chip.features, chip.target), rules, chip, options, Trace()).calls
     made = dict.fromkeys(c.kernel for c in calls if not c.kernel.opaque)
-    yield from made
-    for k in made if family in SPLIT else ():
+    parts = []
+    for k in made if split else ():
         if axis := roles_of(k).split:
             try:
-                yield pieces(k, Schedule(split=(axis, PARTS)))[1][0]
+                parts.append(pieces(k, Schedule(split=(axis, PARTS)))[1][0])
             except UnsupportedOp:  # its parts would have to be equal
                 continue
+    return (*made, *parts)
 
 
 def _numbers(type: str) -> np.ndarray:

@@ -13,7 +13,7 @@ from math import prod
 from random import Random
 
 from autocomp.check.dependent import dependent
-from autocomp.check.kernels import RECURRENCES, drawn
+from autocomp.check.kernels import RECURRENCES, drawn, with_form
 from autocomp.check.schedules import check_schedule, order, too_large
 from autocomp.cost.demand import demand_of
 from autocomp.cost.roles import Roles
@@ -198,10 +198,11 @@ class _Check:
 
     def pool(self, machine: Target) -> Iterable[Kernel]:
         """Drawn kernels of a target; for a form of which its own cover makes none, also those of a CPU's."""
-        own = drawn(machine, ROUNDS, self.seed)
-        if speaks_of_schedules(self.rule) or not isinstance(self.rule.match, Apply) or any(map(self.may_match, own)):
-            return own
-        return chain(own, drawn(_machine("cpu"), ROUNDS, self.seed))
+        if speaks_of_schedules(self.rule) or not isinstance(self.rule.match, Apply):
+            return drawn(machine, ROUNDS, self.seed)
+        families = with_form(self.rule.match.op)
+        own = drawn(machine, ROUNDS, self.seed, families)
+        return own if any(map(self.may_match, own)) else chain(own, drawn(_machine("cpu"), ROUNDS, self.seed, families))
 
     def may_match(self, kernel: Kernel) -> bool:
         """Is a kernel of the form that the rule is about? One that is about schedules takes any."""

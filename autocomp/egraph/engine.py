@@ -7,7 +7,8 @@ time: every syntax node keeps a copy of its whole source text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,28 +43,59 @@ def execute(eg: bindings.EGraph, text: str, source: str) -> list[Any]:
         raise RuleError(f"egglog stopped: {e}", where=source, hint="report this rule; the e-graph was thrown away") from None
 
 
-class Engine:
-    """One e-graph. `classes` is valid after `matches` and `rebuild`."""
+@dataclass
+class _Base:
+    """An e-graph without terms: its constructors, and what was declared in it."""
+
+    eg: Any
+    constructors: set[str]
+    declared: Any
+
+
+class _Kept(threading.local):
+    """Bases that no engine stands on, by what they were declared for, the last one at the end: an e-graph stays in its thread."""
 
     def __init__(self) -> None:
-        self._eg = egglog().EGraph()
-        self._constructors: set[str] = set()
+        self.bases: dict[Hashable, _Base] = {}
+
+
+_KEPT, KEPT = _Kept(), 32  # bases of a thread at most
+
+
+class Engine:
+    """One e-graph. `classes` is valid after `matches` and `rebuild`. What `declare` declares in it, before there are terms, is kept for the
+    next engine of the same `name`, as this takes longer than matching on a small graph; `declared` is what it gave."""
+
+    def __init__(self, name: Hashable = None, declare: Callable[[Engine], Any] = lambda engine: None) -> None:
+        self._name = (egglog(), name)  # a forked process has a module of its own
+        self._base = _KEPT.bases.pop(self._name) if self._name in _KEPT.bases else self._fresh(declare)
+        self._eg, self._constructors = self._base.eg, set(self._base.constructors)
+        self._run("(push)")
+        self.declared = self._base.declared
         self.terms: list[Term] = []
         self._memo: dict[tuple[str, Attrs, tuple[int, ...]], int] = {}
         self._attrs: dict[str, Attrs] = {}
         self.classes: list[int] = []
         self._named: list[tuple[int, object]] = []
         self._apart = False  # whether `equate` has pairs that are not united yet
+
+    def _fresh(self, declare: Callable[[Engine], Any]) -> _Base:
+        self._eg, self._constructors = egglog().EGraph(), set[str]()
         for text in ("(sort T)", "(function named (i64) T :no-merge)", "(relation equate (i64 i64))", "(ruleset unite)",
                      "(rule ((equate a b) (= x (named a)) (= y (named b))) ((union x y)) :ruleset unite)"):  # fmt: skip
             self._run(text)
+        return _Base(self._eg, self._constructors, declare(self))
 
     def _run(self, text: str, source: str = "graph") -> None:
         execute(self._eg, text, source)
 
     def close(self) -> None:
-        """Drop the e-graph now: it must die in the thread that made it."""
+        """Drop the terms now: an e-graph must die in the thread that made it. An engine that is not closed keeps nothing for the next."""
+        self._run("(pop)")
         del self._eg
+        _KEPT.bases[self._name] = self._base
+        if len(_KEPT.bases) > KEPT:
+            del _KEPT.bases[next(iter(_KEPT.bases))]
 
     # ---- terms
     def constructor(self, op: str, arity: int) -> str:

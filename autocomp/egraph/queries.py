@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -33,15 +33,25 @@ def matchable(rules: Sequence[Rule], ops: Iterable[str]) -> tuple[Rule, ...]:
     """The rules of which every op on the left is among `ops` or on the right of another such rule. No other ever matches, and declaring
     those to egglog would be much of its work on a model."""
     known, found = {*ops, "const"}, set[str]()  # numbers on a right side are constants
-    while new := [r for r in rules if r.name not in found and ops_of(r.lhs) <= known]:
+    while new := [r for r in rules if r.name not in found and r.left_ops <= known]:
         found.update(r.name for r in new)
-        known.update(*(ops_of(r.rhs) for r in new))
+        known.update(*(r.right_ops for r in new))
     return tuple(r for r in rules if r.name in found)
 
 
-def ops_of(p: Pattern | None) -> frozenset[str]:
-    """The ops that a pattern applies."""
-    return frozenset((p.op,)).union(*map(ops_of, p.args)) if isinstance(p, Apply) else frozenset()
+def engine_for(phases: Mapping[str, Sequence[Rule]], ops: Iterable[str]) -> Engine:
+    """An engine in which the left sides are declared that may match in a graph of these ops, phase after phase. Its `declared`: the
+    queries of each rule by its place in memory, where they keep it."""
+    known, able = set(ops), list[tuple[str, Rule]]()
+    for phase, rules in phases.items():
+        new = matchable(rules, known)
+        able += [(phase, r) for r in new]
+        known.update(*(r.right_ops for r in new))
+
+    def declare(engine: Engine) -> dict[int, tuple[Query, ...]]:
+        return {id(r): tuple(queries_of(engine, phase, i, r)) for i, (phase, r) in enumerate(able)}
+
+    return Engine(tuple(id(r) for _, r in able), declare)
 
 
 def queries_of(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:

@@ -17,7 +17,7 @@ from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen, Instance
 from autocomp.egraph.matches import Forms
-from autocomp.egraph.queries import Query, matchable, queries_of
+from autocomp.egraph.queries import Query, engine_for, matchable
 from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs, constant, inferred
 from autocomp.ir.decided import decided
@@ -38,6 +38,7 @@ REPORTED_REJECTS = 60  # refused matches of a rule that the trace keeps
 SHARE, TURN = 0.5, 0.1  # of a phase's new terms, for one rule: of all, and in one round
 SMALL = 200  # new terms below which nothing is counted
 TRIES = 10  # matches that a phase looks at for each term that it may have
+EMPTY = ("iota", "cast")  # of which a tensor without elements is made
 INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
 
 
@@ -146,14 +147,14 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
 
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
-    subject, names, source = _load(graph)
+    phases = {p: rules.of(p, target) for p in GRAPH_PHASES}
+    subject, names, source = _load(graph, engine_for(phases, {*EMPTY, *(n.op for n in graph.nodes())}))
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
     functions, size = tensor_functions(options, features), len(subject.types)
-    for phase in GRAPH_PHASES:
-        chosen = rules.of(phase, target)
+    for phase, chosen in phases.items():
         if chosen and not current().passed("saturate", f"rules of phase {phase} and later ones"):
             able = matchable(chosen, (t.op for t in subject.engine.terms))
-            queries = [q for i, r in enumerate(able) for q in queries_of(subject.engine, phase, i, r)]
+            queries = [q for r in able for q in subject.engine.declared[id(r)]]
             Phase(phase, subject, options, trace, queries, functions, size, places=said).run()
     subject.engine.rebuild()
     split = split_wide(subject, options, trace)
@@ -168,8 +169,8 @@ def freeze_graph(graph: Graph) -> Frozen:
     return saturate(graph, RuleSet(), Options(), Trace())
 
 
-def _load(graph: Graph) -> tuple[Subject, dict[Any, int], dict[int, str]]:
-    subject = Subject(Engine(), folded_bytes(sum(n.type.bytes for n in graph.nodes() if n.op == "param")))
+def _load(graph: Graph, engine: Engine) -> tuple[Subject, dict[Any, int], dict[int, str]]:
+    subject = Subject(engine, folded_bytes(sum(n.type.bytes for n in graph.nodes() if n.op == "param")))
     names: dict[Any, int] = {}
     source: dict[int, str] = {}
     deciding = decided(graph)

@@ -134,3 +134,8 @@ def check_operands(p: Pattern, text: Text, side: str) -> None:
             raise text.error(f"{x} is no number that a tensor holds", x.at)
         if isinstance(x, Ref) and x.rest and side == "lhs":
             raise text.error(f"?{x.name}... stands on the right side of a rule of siblings", x.at, f"?{x.name} binds one tensor")
+
+
+def ops_of(p: Pattern | None) -> frozenset[str]:
+    """The ops that a pattern applies."""
+    return frozenset((p.op,)).union(*map(ops_of, p.args)) if isinstance(p, Apply) else frozenset()

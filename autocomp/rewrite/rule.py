@@ -11,7 +11,7 @@ from autocomp.errors import RuleError
 from autocomp.forks import kept_property
 from autocomp.rewrite.expr import Expr
 from autocomp.rewrite.location import Location
-from autocomp.rewrite.pattern import Pattern
+from autocomp.rewrite.pattern import Pattern, ops_of
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 
 
@@ -69,6 +69,16 @@ class Rule:
             + (f"  choose {chosen}" if chosen else "")
             + (f"  where {' and '.join(map(str, self.where))}" if self.where else "")
         )
+
+    @kept_property
+    def left_ops(self) -> frozenset[str]:
+        """The ops on the left."""
+        return ops_of(self.lhs)
+
+    @kept_property
+    def right_ops(self) -> frozenset[str]:
+        """The ops on the right."""
+        return ops_of(self.rhs)
 
     def error(self, what: str, hint: str | None = None) -> RuleError:
         """A RuleError that points at the whole rule."""

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from autocomp.egraph.queries import matchable, ops_of
+from typing import Any
+
+import pytest
+
+from autocomp.egraph.engine import Engine
+from autocomp.egraph.frozen import Frozen
+from autocomp.egraph.queries import matchable
+from autocomp.egraph.saturate import saturate
+from autocomp.frontends.text import parse
 from autocomp.ir.ops import OPS
-from autocomp.rewrite import load_rules
+from autocomp.options import Options
+from autocomp.rewrite import load_rules, parse_rules
+from autocomp.rewrite.pattern import ops_of
+from autocomp.rewrite.rule import RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
+from autocomp.trace import Trace
 
 
 def test_rules_are_matchable_by_the_ops_of_a_model_and_of_other_rules() -> None:
@@ -17,3 +29,30 @@ def test_rules_are_matchable_by_the_ops_of_a_model_and_of_other_rules() -> None:
         assert all(r in matchable(every, ops_of(r.lhs)) for r in every)
         through = [(r, s) for r in every for s in every if ops_of(s.lhs) - ops_of(r.lhs) and ops_of(s.lhs) <= ops_of(r.rhs)]
         assert all(s in matchable(every, ops_of(r.lhs)) for r, s in through)
+
+
+GRAPH = "graph g\ninput x: f32[4, 6]\n%0 = transpose(x, perm=[1, 0])\n%1 = {op}(%0)\n%2 = transpose(%1, perm=[1, 0])\noutput y = %2\n"
+
+
+def test_left_sides_are_declared_once_for_graphs_of_the_same_ops(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared, rule = list[str](), Engine.rule
+
+    def count(engine: Engine, relation: str, *rest: Any) -> None:
+        declared.append(relation)
+        rule(engine, relation, *rest)
+
+    def forms(op: str) -> Frozen:
+        return saturate(parse(GRAPH.format(op=op)), rules, Options(), Trace())
+
+    rules = RuleSet(parse_rules("""
+- {name: l/turned, phase: layout, lhs: "exp(transpose(?x, perm=?p))", rhs: "transpose(exp(?x), perm=?p)", why: a test}
+- {name: l/twice, phase: layout, lhs: "transpose(transpose(?x, perm=?p), perm=?q)", rhs: "transpose(?x, perm=compose(?q, ?p))", why: a test}
+- {name: l/none, phase: layout, lhs: "transpose(?x, perm=?p)", rhs: "?x", where: ["?p == [0, 1]"], why: a test}
+""", "t.yaml"))  # fmt: skip
+    monkeypatch.setattr(Engine, "rule", count)
+    first = forms("exp")
+    assert len(declared) == 3
+    assert forms("tanh") != first and len(declared) == 5  # no exp in it
+    again = forms("exp")  # nothing of the first graph is left in it
+    assert len(declared) == 5 and (again.classes, again.roots) == (first.classes, first.roots)
+    assert {e.op for e in again.classes[dict(again.roots)["y"]].nodes} == {"exp", "transpose"}

@@ -124,6 +124,6 @@ def test_copies_that_turn_a_factor_are_made_once(factors):
 
 def test_weights_of_bytes_are_turned_once():
     products = '%0 = cast(a, to="i32")\n%1 = cast(b, to="i32")\n%2 = matmul(%0, %1)\noutput y = %2'
-    trace = Trace()
-    saturate(parse(f"graph g\ninput a: i8[96, 64]\ninput b: i8[64, 128]\n{products}\n"), load_rules(), Options(), trace, load_chip("h200").features, "cuda")
+    graph, trace = parse(f"graph g\ninput a: i8[96, 64]\ninput b: i8[64, 128]\n{products}\n"), Trace()
+    saturate(graph, load_rules(), Options(), trace, load_chip("h200").features, "cuda")
     assert made(trace, "quantised/turned-weights") and not list(trace.of("budget"))

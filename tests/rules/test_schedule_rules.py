@@ -11,7 +11,7 @@ from autocomp.targets import load_target
 from typer.testing import CliRunner
 
 from autocomp.check.dependent import dependent
-from autocomp.check.kernels import drawn
+from autocomp.check.kernels import FORMS, drawn, with_form
 from autocomp.check.rules import asks, check_kernel_rule
 from autocomp.check.schedules import check_schedule
 from autocomp.cli import app
@@ -238,3 +238,14 @@ def test_a_split_reduction_is_in_order_as_parts_and_what_joins_them():
     assert chosen(False)[1].schedule == split
     with pytest.raises(UnsupportedOp, match="illegal: "):
         chosen(True)
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "cpu"])
+def test_families_make_kernels_of_the_forms_that_they_are_drawn_for(target: str):
+    """A rule about scans is checked on graphs that have some, without those of the other families being drawn."""
+    machine = load_target(target)
+    for family, forms in FORMS.items():
+        for k in drawn(machine, 1, 0, (family,)):
+            roles = roles_of(k)
+            assert {roles.form, *(["scan"] if roles.scan is not None else [])} <= {*forms}, family.__name__
+    assert [f.__name__ for f in with_form("scan")] == ["_scan"]
