@@ -42,7 +42,11 @@ class Rows:
 
     rows: Sequence[Row]
     options: Options
+    functions: dict[str, Callable[..., Any]] = field(init=False)
     _memo: dict[tuple[Any, ...], tuple[str | None, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.functions = body_functions(self.options)
 
     def admit(self, consumer: str, position: int, body: Body) -> tuple[str | None, str]:
         """(name of the row that admits it, "") or (None, the rejected row and its failed condition)."""
@@ -62,7 +66,7 @@ class Rows:
         return None, refused or f"no row lets a {consumer} take a {load_grammar().names[body.record.kind]} as operand {position}"
 
     def _holds(self, row: Row, body: Body) -> Answer:
-        return holds(row.rule.where, Env({"k": body}, body_functions(self.options)))
+        return holds(row.rule.where, Env({"k": body}, self.functions))
 
 
 def body_functions(options: Options) -> dict[str, Callable[..., Any]]:
