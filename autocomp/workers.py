@@ -77,11 +77,13 @@ class Worker:
             self.stop()
             self._spawn()
 
-    def result(self) -> Any:
-        """Wait for the value of the started task, at most its limit."""
+    def result(self, end: float = float("inf")) -> Any:
+        """Wait for the value of the started task, at most its limit; None where it is ended at `end` (monotonic), before its limit."""
         assert self._pipe is not None
-        if not self._pipe.poll(max(0.0, self.deadline - time.monotonic())):
+        if not self._pipe.poll(max(0.0, min(end, self.deadline) - time.monotonic())):
             self.stop()
+            if end < self.deadline:
+                return None
             return Failure(f"no result after {self._limit:g} s", late=True)
         try:
             good, value = self._pipe.recv()
@@ -235,8 +237,10 @@ class Pool:
         for w in self.workers[:count]:
             w.wake()
 
-    def each(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float) -> Iterator[tuple[int, Any]]:
-        """(number of the item, value or Failure) as they come; a worker that dies costs its own item alone."""
+    def each(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float,
+             end: float = float("inf")) -> Iterator[tuple[int, Any]]:  # fmt: skip
+        """(number of the item, value or Failure) as they come; a worker that dies costs its own item alone. At `end` (monotonic) those
+        under way are ended, and neither they nor those that are left come."""
         self.wake(len(items))
         left = list(enumerate(items))[::-1]
         busy: dict[Worker, int] = {}
@@ -247,12 +251,16 @@ class Pool:
                 w = idle.pop()
                 w.start(task, *args, limit=limit)
                 busy[w] = n
-            late = min(w.deadline for w in busy)
+            late = min(end, *(w.deadline for w in busy))
             ready = wait([w.pipe for w in busy], max(0.0, late - time.monotonic()))
             for w in [w for w in busy if w.pipe in ready or w.deadline <= time.monotonic()]:
                 n = busy.pop(w)
                 idle.append(w)
                 yield n, w.result()
+            if time.monotonic() >= end:
+                for w in busy:
+                    w.stop()
+                return
 
     def begin(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float) -> None:
         """Start at most as many items as there are workers; `collect` waits for them."""
@@ -261,9 +269,9 @@ class Pool:
         for w, args in zip(self.begun, items, strict=True):
             w.start(task, *args, limit=limit)
 
-    def collect(self) -> list[Any]:
-        """Values or Failures of the items that were begun, in their order."""
-        out = [w.result() for w in self.begun]
+    def collect(self, end: float = float("inf")) -> list[Any]:
+        """Values or Failures of the items that were begun, in their order; None for those that are ended at `end` (monotonic)."""
+        out = [w.result(end) for w in self.begun]
         self.begun = []
         return out
 
@@ -290,12 +298,15 @@ def serve(descriptor: int, parent: int, tied: bool, module: str) -> None:
     pipe = Connection(descriptor)
     if module:
         import_module(module)
+    with suppress(EOFError, ConnectionError):  # the parent is gone: there is nobody to tell
+        _answer(pipe)
+
+
+def _answer(pipe: Connection) -> None:
+    """Do tasks until the pipe closes. Raises EOFError or ConnectionError then."""
     pipe.send("ready")
     while True:
-        try:
-            task, args = pipe.recv()
-        except EOFError:
-            return
+        task, args = pipe.recv()
         try:
             answer = True, task(*args)
         except AutocompError as e:

@@ -141,7 +141,8 @@ class KernelTuning:
             if stored is None:
                 self._record(())
             if self.first not in self.search.known:
-                self._measure([self.first], self._build([self.first]), float("inf"), report)
+                within = time.monotonic() + current().within(self.session.limits.build)  # without it there is nothing to compare with
+                self._measure([self.first], self._build([self.first], within), float("inf"), report)
             self._generations(end, report)
             return self._told(base, self._finish())
         finally:
@@ -160,12 +161,12 @@ class KernelTuning:
             took = 0.0
             while not self.search.over and time.monotonic() + took < end:  # a generation that would not end in time is not begun
                 begun, asked = time.monotonic(), self.search.ask(2 * len(pool.workers))
-                self._measure(asked, self._build(asked), end, report)
+                self._measure(asked, self._build(asked, end), end, report)
                 took = time.monotonic() - begun
             return
         asked = self._begin((), end)
         while asked:
-            built = dict(zip(asked, pool.collect()))
+            built = {p: b for p, b in zip(asked, pool.collect(end)) if b is not None}
             following = self._begin(asked, end)
             self._measure(asked, built, end, report)
             asked = following or self._begin((), end)  # what was refused did not count
@@ -177,9 +178,9 @@ class KernelTuning:
             self.session.pool.begin(build, self._tasks(asked), self.session.limits.build)
         return asked
 
-    def _build(self, asked: Sequence[int]) -> dict[int, Any]:
-        """What became of each point's build: Built or Failure."""
-        return {asked[i]: value for i, value in self.session.pool.each(build, self._tasks(asked), self.session.limits.build)}
+    def _build(self, asked: Sequence[int], end: float) -> dict[int, Any]:
+        """What became of each point's build that came back before `end`: Built or Failure."""
+        return {asked[i]: value for i, value in self.session.pool.each(build, self._tasks(asked), self.session.limits.build, end)}
 
     def _tasks(self, asked: Sequence[int]) -> list[tuple[Job, Schedule, str]]:
         """Arguments of `build`, each with a folder's name of its own."""
@@ -187,8 +188,8 @@ class KernelTuning:
         return [(self.job, self.space.points[p].schedule, str(self.builds - i)) for i, p in enumerate(asked)]
 
     def _measure(self, asked: Sequence[int], built: Mapping[int, Any], end: float, report: Callable[[KernelTuning], None]) -> None:
-        """Measure built points one by one; each outcome is committed before the next measurement begins."""
-        for p in asked:
+        """Measure points that were built in time, one by one; each outcome is committed before the next measurement begins."""
+        for p in (p for p in asked if p in built):
             if time.monotonic() > end:
                 return
             m = self._outcome(self.space.points[p], built[p])
@@ -249,9 +250,10 @@ class KernelTuning:
         if racers == [self.first]:
             m = self.outcomes[self.first]
             return self._record((Kept(m.schedule, self.untuned, m.monitors),), self.untuned, self.search.over)
-        built = self.built | {p: b for p, b in self._build([p for p in racers if p not in self.built]).items() if isinstance(b, Built)}
+        end = time.monotonic() + max(0.0, current().left)
+        built = self.built | {p: b for p, b in self._build([p for p in racers if p not in self.built], end).items() if isinstance(b, Built)}
         built = {p: built[p] for p in racers if p in built}
-        limit = self.session.limits.run * max(1, len(built))
+        limit = current().within(self.session.limits.run * max(1, len(built)))
         self._prepare()
         found = self.session.worker.run(measure, self.job, list(built.values()), float("inf"), True, limit=limit)
         if isinstance(found, Failure):

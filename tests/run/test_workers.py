@@ -117,6 +117,33 @@ def test_children_end_with_a_parent_that_is_killed(how):
     assert gone(child), f"process {child} outlives its parent"
 
 
+def test_a_child_whose_parent_was_killed_ends_without_a_word(tmp_path):
+    """It finds that out when it tells its result: one that a thread made is not ended by Linux."""
+    begun, said = tmp_path / "begun", tmp_path / "said"
+    code = f"""
+import threading
+from autocomp.workers import Shared
+from tests.helpers import tune_tasks
+threading.Thread(target=lambda: Shared().run(tune_tasks.begun, {str(begun)!r}, 0.3, limit=60.0)).start()
+"""
+    with said.open("w") as err:
+        parent = subprocess.Popen([sys.executable, "-c", code], stderr=err)
+    while not (begun.exists() and begun.read_text()):
+        time.sleep(0.02)
+    parent.kill()
+    parent.wait()
+    assert gone(int(begun.read_text())) and said.read_text() == ""
+
+
+def test_what_is_under_way_at_the_end_is_ended():
+    pool = Pool(2, "tests.helpers.tune_tasks")
+    pool.wake(2)
+    assert dict(pool.each(tasks.task, [(2,), ("hang",), (3,), ("hang",)], limit=60.0, end=time.monotonic() + 1)) == {0: 4, 2: 9}
+    pool.begin(tasks.task, [(2,), ("hang",)], limit=60.0)
+    assert pool.collect(time.monotonic() + 0.5) == [4, None]
+    pool.stop()
+
+
 # ---- shared by threads
 @pytest.fixture
 def shared():

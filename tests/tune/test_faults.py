@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from autocomp.targets import load_target
 
@@ -31,12 +33,12 @@ FAULTS = {
 }
 
 
-def tuned(tmp_path, faults, most=10, overlap=None, seconds=0.0):
+def tuned(tmp_path, faults, most=10, overlap=None, seconds=0.0, build=8):
     """(results, outcomes by the tile of the first axis) of a search with a faulty target."""
     target = FaultyCpu(load_target("cpu").chip, faults=faults)
     with Database(tmp_path / "t.sqlite") as db:
         results = tune_program(cover_of(parse(SOFTMAX), "cpu"), target, rewrite.load_rules(), Options(search_configurations=most), db,
-                               Limits(seconds=seconds, build=8, run=4, overlap=overlap))  # fmt: skip
+                               Limits(seconds=seconds, build=build, run=4, overlap=overlap))  # fmt: skip
         (search,) = db.tuned()
         outcomes = {tile_of(m.schedule): m for m in db.measurements(search.kernel, search.place)}
     return results[0], search, outcomes
@@ -107,3 +109,15 @@ def test_a_search_over_schedules_that_the_clock_cut_is_not_recorded_as_done(tmp_
     assert search.done is not over
     assert len(outcomes) == 1
     assert result.tuned_seconds > 0
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_builds_that_have_not_come_back_end_with_the_time(tmp_path, overlap):
+    """What was built is raced, and those that were under way are no failures: the next search builds them again."""
+    calls, cpu = cover_of(parse(SOFTMAX), "cpu"), load_target("cpu")
+    untuned = dict(choose_schedule(calls.calls[0].kernel, rewrite.load_rules(), cpu.chip, Options(), Trace())[0].tile).get("i0", 0)
+    faults, began = tuple((t, "build hangs") for t in FAULTS if t != untuned), time.monotonic()
+    result, search, outcomes = tuned(tmp_path, faults, overlap=overlap, seconds=3.0, build=60)
+    assert time.monotonic() - began < 40
+    assert [*outcomes] == [untuned] and not search.done and result.tuned_seconds > 0
+    assert "the time is over" in result.note and not result.failures
