@@ -41,7 +41,7 @@ def fires(rule: Rule, example: Example, rules: RuleSet, chip: Chip | None = None
     trace, options = Trace(), Options()
     graph = graph_of(rule, example)
     if rule.phase in GRAPH_PHASES:
-        saturate(graph, RuleSet((rule,)), options, trace, _features(rule))
+        saturate(graph, RuleSet((rule,)), options, trace, _features(rule), drawn=not example.graph)
     else:
         others = RuleSet((*(r for r in rules if r.name != rule.name), rule))
         cover(freeze_graph(decompose(graph)), others, chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP), options, trace)

@@ -19,6 +19,7 @@ from autocomp.egraph.frozen import EClass, ENode, Frozen, Instance
 from autocomp.egraph.matches import Forms
 from autocomp.egraph.queries import Query, engine_for, matchable
 from autocomp.errors import ModelError, RuleError
+from autocomp.ir.away_from_zero import bounds
 from autocomp.ir.builder import checked_attrs, constant, inferred
 from autocomp.ir.decided import decided
 from autocomp.ir.node import Attrs, Graph
@@ -49,7 +50,8 @@ class Subject:
     uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone,
     before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
     indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded.
-    decides: a rounding or a comparison is computed from it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
+    decides: a rounding or a comparison is computed from it. least: its elements are 0 or of at least that magnitude, as far as the graph
+    says it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
     form knows holds for all of them; of `uniform` and `constant` also for what is computed from them.
     united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
     """
@@ -62,13 +64,16 @@ class Subject:
     fixed: list[bool] = field(default_factory=list)
     indexed: list[bool] = field(default_factory=list)
     decides: list[bool] = field(default_factory=list)
+    least: list[float | None] = field(default_factory=list)
     united: bool = False
     fired: list[tuple[Rule, Match, int, int]] = field(default_factory=list)
 
-    def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str, decides: bool = False) -> int:
+    def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str, decides: bool = False, least: float | None = 0.0
+            ) -> int:  # fmt: skip
         n = self.engine.add(op, attrs, args, why)
         if n == len(self.types):
             self.decides.append(decides)
+            self.least.append(least)
             self.types.append(type)
             self.fixed.append(not holds_symbol(type) and not holds_symbol(attrs))
             self.uniform.append(self._uniform(n))
@@ -104,9 +109,10 @@ class Subject:
         for n, c in enumerate(self.engine.classes):
             members.setdefault(c, []).append(n)
         for names in members.values():
-            decides = any(self.decides[n] for n in names)
+            decides, all_ = any(self.decides[n] for n in names), [self.least[n] for n in names]
+            least = None if None in all_ else max(x for x in all_ if x is not None)
             for n in names:
-                self.decides[n] = decides
+                self.decides[n], self.least[n] = decides, least
         changed = True
         while changed:
             changed = False
@@ -132,7 +138,7 @@ class Subject:
         return joined
 
     def operand(self, n: int) -> Operand:
-        return Operand(self.types[n], self.constant[n], self.uniform[n], self.decides[n])
+        return Operand(self.types[n], self.constant[n], self.uniform[n], self.decides[n], self.least[n])
 
 
 def _same(a: float | None, b: float | None) -> bool:
@@ -141,14 +147,14 @@ def _same(a: float | None, b: float | None) -> bool:
 
 
 def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = (),
-             target: str = "") -> Frozen:  # fmt: skip
+             target: str = "", drawn: bool = False) -> Frozen:  # fmt: skip
     """All forms of the graph's tensors under the rules of the graph phases, of those for a target its own; `features` are the chip's, for
-    rules that ask.
+    rules that ask. drawn: inputs stand for any tensors, also for those that are known to be away from zero.
 
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
     phases = {p: rules.of(p, target) for p in GRAPH_PHASES}
-    subject, names, source = _load(graph, engine_for(phases, {*EMPTY, *(n.op for n in graph.nodes())}))
+    subject, names, source = _load(graph, engine_for(phases, {*EMPTY, *(n.op for n in graph.nodes())}), drawn)
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
     functions, size = tensor_functions(options, features), len(subject.types)
     for phase, chosen in phases.items():
@@ -169,17 +175,19 @@ def freeze_graph(graph: Graph) -> Frozen:
     return saturate(graph, RuleSet(), Options(), Trace())
 
 
-def _load(graph: Graph, engine: Engine) -> tuple[Subject, dict[Any, int], dict[int, str]]:
+def _load(graph: Graph, engine: Engine, drawn: bool) -> tuple[Subject, dict[Any, int], dict[int, str]]:
     subject = Subject(engine, folded_bytes(sum(n.type.bytes for n in graph.nodes() if n.op == "param")))
     names: dict[Any, int] = {}
     source: dict[int, str] = {}
-    deciding = decided(graph)
+    deciding, bounded = decided(graph), bounds(graph)
     for n in graph.nodes():
         if 0 in n.type.shape:
             names[n] = _empty(subject, n.type)
             source.setdefault(names[n], n.op)
             continue
-        names[n] = subject.add(n.op, _typed(n.op, n.attrs, n.type), tuple(names[i] for i in n.inputs), n.type, "source", n in deciding)
+        args = tuple(names[i] for i in n.inputs)
+        least = None if drawn and n.op == "input" else bounded[n].least
+        names[n] = subject.add(n.op, _typed(n.op, n.attrs, n.type), args, n.type, "source", n in deciding, least)
         source.setdefault(names[n], n.op)
     return subject, names, source
 

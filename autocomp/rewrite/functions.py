@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from autocomp.ir.away_from_zero import normal
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
 from autocomp.options import Options
 from autocomp.rewrite.where import Unanswerable
@@ -21,12 +22,14 @@ LONGEST = 4096  # elements of a list that a rule makes
 @dataclass(frozen=True)
 class Operand:
     """What a matched tensor variable is to a condition. `value` is set where all elements are one known number;
-    `decides` where a rounding or a comparison is computed from it (`ir.decided`)."""
+    `decides` where a rounding or a comparison is computed from it (`ir.decided`); `least`: the magnitude that its elements but 0 have at
+    least (`ir.away_from_zero`), None of a tensor that nothing computes, in the check of a rule: it may be one or the other."""
 
     type: TensorType
     constant: bool = False
     value: float | None = None
     decides: bool = False
+    least: float | None = None
 
 
 def static(dims: Sequence[Dim]) -> tuple[int, ...]:
@@ -167,6 +170,8 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "is_constant": lambda x: x.constant,
         "is_uniform": lambda x: x.value is not None,
         "decides": lambda x: x.decides,
+        "invertible": lambda d, x: x.least is None or x.least >= normal(DTYPES[d]),
+        "near_zero": lambda d, x: x.least is None or x.least < normal(DTYPES[d]),
         "value": _value,
         "is_float": lambda x: x.type.dtype.is_float,
         "is_int": lambda x: x.type.dtype.is_int,

@@ -68,6 +68,8 @@ TENSORS = {
     "is_uniform": Function(1, 1, "all elements are one known number"),
     "value": Function(1, 1, "that number"),
     "decides": Function(1, 1, "a rounding, a comparison or an integer is computed from it, so that its last bit may decide"),
+    "invertible": Function(2, 2, "invertible(d, ?x): the graph says that in dtype d no reciprocal of its elements but of 0 overflows"),
+    "near_zero": Function(2, 2, "near_zero(d, ?x): the graph does not say so"),
     "is_float": Function(1, 1, "its elements are of a floating point type"),
     "is_int": Function(1, 1, "its elements are of an integer type"),
     "is_static": Function(1, 1, "no extent is a named dimension"),
