@@ -83,6 +83,19 @@ def test_norms_of_halves_are_summed_in_f32():
     means_the_same(torch.linalg.vector_norm, x, float64=False)
 
 
+@pytest.mark.parametrize("order", [0, 0.5, 2, 3, -2, float("inf")])
+@pytest.mark.parametrize("x", [torch.full((3, 1), 1e30), torch.tensor(-1e30), torch.zeros(1, 1)])
+def test_norms_of_one_element_are_its_magnitude(x, order):
+    """Whose square is an infinity in f32."""
+    means_the_same(lambda x: torch.linalg.vector_norm(x, order, dim=-1 if x.dim() else None), x, float64=False)
+    means_the_same(lambda x: torch.dist(x.flatten()[:1], -x.flatten()[:1], order), x, float64=False)
+
+
+def test_cosines_of_one_element_are_its_sign():
+    x = torch.tensor([[1e26], [-3.0]])
+    means_the_same(lambda x: F.cosine_similarity(x.bfloat16(), -x.bfloat16(), -1).float(), x, float64=False)
+
+
 def test_products_and_moments():
     a, b, v = drawn(3, 4, 5), drawn(3, 5, 6), drawn(5)
     means_the_same(lambda x, a, b: torch.addbmm(x, a, b, beta=0.5, alpha=2), drawn(4, 6), a, b)

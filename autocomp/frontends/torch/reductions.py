@@ -42,7 +42,14 @@ TABLE["_is_any_true"] = lambda c, x: c.op("reduce_any", x, axes=axes_of(x, None)
 @row("linalg_vector_norm")
 def _norm(c: Call, x: Node, order: float = 2, dim: Any = None, keepdim: bool = False) -> Node:
     assert c.out is not None
-    return c.cast(length(c, c.cast(x, c.out.dtype), order, axes_of(x, dim), keepdim), c.out.dtype)
+    return c.cast(_length(c, c.cast(x, c.out.dtype), order, axes_of(x, dim), keepdim), c.out.dtype)
+
+
+def _length(c: Call, x: Node, order: float, axes: tuple[int, ...], keepdim: bool = False) -> Node:
+    """As `length`, but of one element the magnitude, whose square may be beyond the type (torch's own kernels and decompositions)."""
+    if order != 0 and all(x.type.shape[a] == 1 for a in axes):
+        return c.op("reduce_max", c.op("abs", x), axes=axes, keepdims=keepdim)
+    return length(c, x, order, axes, keepdim)
 
 
 def length(c: Call, x: Node, order: float, axes: tuple[int, ...], keepdim: bool = False) -> Node:
@@ -63,7 +70,7 @@ def length(c: Call, x: Node, order: float, axes: tuple[int, ...], keepdim: bool 
 def _dist(c: Call, a: Node, b: Node, order: float = 2) -> Node:
     assert c.out is not None
     difference = c.op("sub", c.cast(a, c.out.dtype), c.cast(b, c.out.dtype))
-    return c.cast(length(c, difference, order, axes_of(difference, None)), c.out.dtype)
+    return c.cast(_length(c, difference, order, axes_of(difference, None)), c.out.dtype)
 
 
 @row("_cdist_forward")
