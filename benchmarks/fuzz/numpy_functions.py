@@ -37,6 +37,23 @@ NATURAL = 8.0  # times what NumPy's own rounding, or an ulp in the inputs, does
 ROUNDED = re.compile(r"exp|log|sqrt|cbrt|sin|cos|tan|hypot|power|sum|prod|mean|var|std|average|norm|trace|[/@%]|\*\*|inner|dot|outer|"
                      r"convolve|degrees|radians|reciprocal|square|nan_to_num|round")  # fmt: skip
 
+EITHER_ZERO = re.compile(r"sort|max|min|ptp|clip")  # which of 0.0 and -0.0 comes first, or is the larger, is NumPy's loops' to say
+FLOAT_SUM = re.compile(r"\bnp\.(mean|average|sum|prod)\((\w+)(.*)")
+
+
+def _moved_sums(line: str) -> str:
+    """The line with the terms of its sum in floating point an ulp away, those that are integers too: where they cancel, the sum's order
+    decides about all digits that are left."""
+    found = FLOAT_SUM.search(line)
+    if not found:
+        return line
+    dtype = re.search(r"dtype='(\w+)'", found[3])
+    if (dtype or found[1] in ("sum", "prod")) and (not dtype or dtype[1][0] != "f"):
+        return line
+    kind = dtype[1] if dtype else ""
+    terms = f"np.asarray({found[2]}).astype({kind!r})" if kind else f"{found[2]} * 1.0"
+    return f"{line[: found.start()]}np.{found[1]}(moved({terms}, 0.25){found[3]}"
+
 
 @dataclass(frozen=True)
 class Input:
@@ -73,8 +90,10 @@ class Case:
             name = line.split(" ", 1)[0]
             if noise:  # the mean inside is rounded too, also of integers
                 line = re.sub(r"\b(np\.(?:nan)?(?:std|var))\((\w+)", r"\1(moved(\2 * 1.0, 0.25)", line)
+                line = _moved_sums(line)
                 line = re.sub(r"\b(\w+)\.(mean|var|std)\(", lambda m: m[0] if m[1] == "np" else f"moved({m[1]}, 0.25).{m[2]}(", line)
-            body += f"    {line}\n" + (f"    {name} = moved({name})\n" if noise and ROUNDED.search(line) else "")
+            after = "moved" if ROUNDED.search(line) else "turned" if EITHER_ZERO.search(line) else ""
+            body += f"    {line}\n" + (f"    {name} = {after}({name})\n" if noise and after else "")
         return f"def fn({', '.join(i.name for i in self.inputs)}):\n{body}    return {', '.join(self.outputs)},\n"
 
     def text(self) -> str:
@@ -90,14 +109,18 @@ class Case:
             text = re.sub(r"(['\"])f[24]\1|np\.float(16|32)\b", lambda m: "np.float64" if m[2] else "'f8'", text)
         rng = np.random.default_rng(noise + 1)
 
+        def turned(x: Any) -> Any:
+            x = np.asarray(x)
+            return np.where(x == 0, x * rng.choice([-1, 1], x.shape), x).astype(x.dtype) if x.dtype.kind == "f" else x
+
         def moved(x: Any, by: float = 1.0) -> Any:
             x = np.asarray(x)
             if x.dtype.kind != "f":
                 return x
-            x = np.where(x == 0, x * rng.choice([-1, 1], x.shape), x).astype(x.dtype)  # a sum of zeros has either sign
+            x = turned(x)  # a sum of zeros has either sign
             return (x.astype("f8") * (1 + rng.choice([-4 * by, 4 * by], x.shape) * float(np.finfo(x.dtype).eps))).astype(x.dtype)
 
-        space: dict[str, Any] = {"np": _Loops() if loops else np, "moved": moved}
+        space: dict[str, Any] = {"np": _Loops() if loops else np, "moved": moved, "turned": turned}
         exec(compile(text, "<drawn>", "exec"), space)
         return space["fn"]  # type: ignore[no-any-return]
 

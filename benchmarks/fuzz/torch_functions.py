@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 import autocomp
 from autocomp.errors import AutocompError
@@ -101,7 +102,10 @@ def check(case: Case) -> Verdict:
             for k, g in enumerate(got):
                 if differs(torch.as_tensor(g), [r[k] for r in references]):
                     references += _references(case, module, batch, range(SHAKES, 6 * SHAKES)) + _decomposed(module, xs)
-                if why := differs(torch.as_tensor(g), [r[k] for r in references], max(map(_huge, xs), default=0)):
+                wanted = [r[k] for r in references]
+                if not differs(torch.as_tensor(g), wanted, huge := max(map(_huge, xs), default=0)):
+                    continue
+                if why := differs(torch.as_tensor(g), wanted, huge, coarsest(module, xs)[k]):
                     return Verdict("wrong", f"output {k} ({case.outputs[k]}){f' at batch {batch}' if batch else ''}: {why}")
     except AutocompError as e:
         return Verdict("refused", str(e).partition("\n")[0])
@@ -201,6 +205,39 @@ class _Rounded(TorchFunctionMode):
             return torch.where(x == 0, x * by, x * (1 + by * torch.finfo(x.dtype).eps)).to(x.dtype)
 
 
+class _Coarsest(TorchFunctionMode):
+    """Inside, of every float tensor the coarsest type that it was computed in, or from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[int, str] = {}  # by memory, which views share
+        self.alive: list[torch.Tensor] = []
+
+    def name(self, x: torch.Tensor) -> str:
+        own = str(x.dtype)[6:]
+        return max(own, self.names.get(x.untyped_storage().data_ptr(), own), key=lambda n: ALLOWED.get(n, 0.0))
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        y = func(*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunction():
+            floats = lambda tree: [t for t in tree_leaves(tree) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+            made = floats(args[0] if getattr(func, "__name__", "") == "__setitem__" else y)
+            names = [self.name(t) for t in floats((args, kwargs))]
+            for t in made:
+                self.alive.append(t)
+                self.names[t.untyped_storage().data_ptr()] = max(self.name(t), *names, key=lambda n: ALLOWED.get(n, 0.0))
+        return y
+
+
+def coarsest(module: torch.nn.Module, xs: Sequence[torch.Tensor]) -> list[str]:
+    """For each output the coarsest type of float that its values went through: a cast to float64 gives them no digits back."""
+    with torch.no_grad(), _Coarsest() as mode:
+        y = module(*(x.clone() for x in xs))
+        outputs = y if isinstance(y, tuple) else (y,)
+        with torch._C.DisableTorchFunction():
+            return [mode.name(t) if t.is_floating_point() else "" for t in outputs]
+
+
 def _decomposed(module: torch.nn.Module, xs: Sequence[torch.Tensor]) -> list[tuple[torch.Tensor, ...]]:
     """What torch's own decompositions give: other intermediates overflow than those of its kernels."""
     with suppress(Exception), torch.no_grad():
@@ -264,8 +301,9 @@ def _huge(x: torch.Tensor) -> int:
     return 2 if x.dtype == torch.float64 else 1
 
 
-def differs(got: torch.Tensor, references: Sequence[torch.Tensor], huge: int = 0) -> str:
-    """How a result is none that the references allow; "" where it is. `huge`: what is not finite may be otherwise so, or (2) anything."""
+def differs(got: torch.Tensor, references: Sequence[torch.Tensor], huge: int = 0, through: str = "") -> str:
+    """How a result is none that the references allow; "" where it is. `huge`: what is not finite may be otherwise so, or (2) anything.
+    `through`: the coarsest type of float that it went through, if not its own."""
     first = references[0]
     references = [r for r in references if r.shape == first.shape]  # torch turns a running product of nothing along its steps
     if got.dtype != first.dtype or got.shape != first.shape:
@@ -279,7 +317,8 @@ def differs(got: torch.Tensor, references: Sequence[torch.Tensor], huge: int = 0
             least, most = torch.stack(same).amin(0), torch.stack(same).amax(0)
             ok |= (got >= least) & (got <= most)
         return _first(ok, got, first)
-    name = str(first.dtype)[6:]
+    name = through if through in ALLOWED else str(first.dtype)[6:]
+    as_ = torch.finfo(getattr(torch, name))
     all_ = torch.stack([r.double() for r in references])
     settled = all_.isfinite().all(0)
     kinds = lambda x: x.isnan() * 1 + (x == float("inf")) * 2 + (x == float("-inf")) * 3
@@ -291,9 +330,9 @@ def differs(got: torch.Tensor, references: Sequence[torch.Tensor], huge: int = 0
     size = finite.abs()
     allowed = ALLOWED[name]
     room = (
-        allowed * size.amax(0) + allowed / 30 * (size.max() if size.numel() else 0.0) + 4 * (most - least) + torch.finfo(first.dtype).tiny
+        allowed * size.amax(0) + allowed / 30 * (size.max() if size.numel() else 0.0) + 4 * (most - least) + as_.tiny
     )
-    limit = torch.finfo(first.dtype).max * (1 - 2 * allowed)
+    limit = min(as_.max, torch.finfo(first.dtype).max) * (1 - 2 * allowed)
     near = settled & ((g >= least - room) & (g <= most + room))
     over = settled & (size.amax(0) >= limit) & g.isinf()
     order = (~settled & (~g.isfinite() | (huge > 1))) if huge else torch.zeros_like(settled)

@@ -32,6 +32,7 @@ def test_the_sign_of_nan_is_not_kept():
 def test_either_zero_is_the_larger():
     x, y = np.array([0.0, -0.0], np.float32), np.array([-0.0, 0.0], np.float32)
     np.testing.assert_array_equal(compiled(lambda x, y: np.maximum(x, y), x, y), [0, 0])
+    np.testing.assert_array_equal(compiled(lambda x: np.sort(x), np.array([0.0, 1, -0.0, -1], np.float32)), [-1, 0, 0, 1])
 
 
 def test_activations_where_they_cancel_or_vanish():

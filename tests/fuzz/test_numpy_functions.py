@@ -7,7 +7,7 @@ import pytest
 
 from autocomp.frontends.tracing.registry import UFUNCS
 from benchmarks.fuzz import metamorphic
-from benchmarks.fuzz.numpy_functions import Case, Expected, Input, _Loops, check, draw, problem, smaller
+from benchmarks.fuzz.numpy_functions import Case, Expected, Input, _Loops, check, draw, expected, problem, smaller
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -68,6 +68,29 @@ def test_integers_dtypes_and_shapes_are_exact():
     assert problem(np.array([3], "i4"), want)
     assert problem(np.array([[3]]), want)
     assert not problem(np.array([4]), Expected(np.array([3]), (np.array([5]),)))
+
+
+@pytest.mark.parametrize("dtype", ["", ", dtype='f8'", ", dtype='f4'"])
+def test_sums_of_integers_in_floating_point_may_cancel(dtype):
+    """2^63 - 1 and -2^63 leave -1, or what an ulp of them is: 0 to 2,048 of nine, by the order."""
+    x = np.array([-7, -7, 2**63 - 1, -5, -(2**63), 2, 2, -2, 5])
+    case = Case((Input("x0", "i8", (9,), 0, False),), (f"v0 = np.mean(x0, axis=0{dtype})",), ("v0",))
+    (want,) = expected(case, [x])
+    for order in (x, x[::-1], np.sort(x)):
+        assert not problem(np.mean(order, dtype=dtype[-3:-1] or None), want)
+    assert problem(want.own.dtype.type(1e15 if "4" in dtype else 1e6), want)
+    (want,) = expected(case, [np.arange(9)])
+    assert problem(np.asarray(np.mean(np.arange(9))) * np.asarray(1 + 1e-4, want.own.dtype), want)
+
+
+def test_either_zero_may_come_first_and_no_other_number():
+    x = np.array([0.0, -0.0, 1, -1, 0.0, -0.0])
+    case = Case((Input("x0", "f8", (6,), 0, False),), ("v0 = np.sort(x0, axis=0)", "v1 = np.signbit(v0)"), ("v0", "v1"))
+    values, signs = expected(case, [x], range(24))
+    for zeros in ([0, 0, 1, 1], [1, 1, 0, 0], [1, 0, 1, 0]):
+        assert not problem(np.array([True, *map(bool, zeros), False]), signs)
+    assert problem(np.array([False, *[False] * 5]), signs)
+    assert problem(np.array([-1, 0, 0, 0, 0, 1 + 1e-9]), values)
 
 
 def test_products_by_loops_are_numpys():

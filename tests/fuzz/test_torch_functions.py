@@ -48,6 +48,24 @@ def test_what_differs(got, want, said):
     assert found.startswith(said) if said else not found
 
 
+def test_a_result_is_as_near_as_the_coarsest_type_on_its_way(monkeypatch):
+    """x - tanh(x) of f32 has an ulp of tanh, many of its own: a cast to f64 does not take it away. What is f64 is held to it."""
+    lines = (("t0", "t0 = F.tanhshrink(x0)"), ("t1", "t1 = x1 * 2"), ("t1", "t1[0] = t0[0].half()"),
+             ("t2", "t2 = t0.clamp(-1, 1).double()"), ("t3", "t3 = x1.exp()"),
+             ("t4", "t4 = t1.T[1:] + 1"), ("t5", "t5 = x0 < 0"))  # fmt: skip
+    case = net.Case(0, (X, net.Given("x1", "float64", (3, 4), "normal", 2)), (), lines, ("t0", "t2", "t3", "t4", "t5"))
+    module, xs = case.module(), [g.make() for g in case.inputs]
+    assert net.coarsest(module, xs) == ["float32", "float32", "float64", "float16", ""]
+    want = torch.tensor([-0.0077295, 1.0], dtype=torch.float64)
+    off = want + torch.tensor([3e-8, 0])
+    assert net.differs(off, [want]) and not net.differs(off, [want], 0, "float32")
+    assert net.differs(want * (1 + 1e-4), [want], 0, "float32")
+    shrunk = net.Case(0, (X,), (), (("t0", "t0 = F.tanhshrink(x0)"), ("t1", "t1 = t0.double()")), ("t1",))
+    assert net.check(shrunk).kind == "right"
+    monkeypatch.setitem(TABLE, "tanh", TABLE["sigmoid"])
+    assert net.check(net.Case(0, (X,), (), (("t0", "t0 = F.tanhshrink(x0 * 2)"), ("t1", "t1 = t0.double()")), ("t1",))).kind == "wrong"
+
+
 def test_what_a_layer_magnifies_is_allowed_and_no_more():
     """Equal columns that no input's rounding moves: their norm is 0 but for the mean's last bit, over the root of eps."""
     case = net.Case(0, (X,), ("self.l0 = nn.LayerNorm(4)",), (("t0", "t0 = self.l0(x0.clamp(2, 2))"),), ("t0",))
