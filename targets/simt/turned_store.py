@@ -11,6 +11,7 @@ convolution of channels last, stored with channels first, took 91 us for 38 MB; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 WIDE = 16  # bytes of the widest access
 SECTOR = 32  # bytes that memory writes at once
-UNROLLED = 4  # chunks that a thread has under way
+UNDER_WAY = 8  # chunks that a thread reads before it writes the first
 
 
 @dataclass(frozen=True)
@@ -100,18 +101,66 @@ def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
         write = f"ac_store<{v}>({box} + {place or '0'}, &{at.names.of(s.srcs[0])}[{r}]);"
         at.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
     at.before_read(key)
-    with at.block(f"for (int c = threadIdx.x; c < {x.chunks}; c += {at.place.threads})", unroll=True, most=UNROLLED):
-        below, coordinate = 1, dict[str, str]()
-        for i, (a, n, _) in enumerate(reversed(x.axes)):
-            n, step = (n // x.vector, x.vector) if i == 0 else (n, 1)
-            text = "c" + (f" / {below}" if below > 1 else "") + (f" % {n}" if i < len(x.axes) - 1 else "")
-            coordinate[a] = f"{text} * {step}" if step > 1 else text
-            below *= n
-        here = lambda a: f"({at.base[a]} + {coordinate[a]})" if a in at.base else f"({coordinate[a]})"
-        ok = [c.replace("%s", coordinate[a]) for a, n, _ in x.axes for c in at.outside(a, n, at.base.get(a))]
-        source = " + ".join(f"({coordinate[a]}) * {p}" if p > 1 else f"({coordinate[a]})" for a, _, p in x.axes)
-        move = f"ac_move<{x.vector}>({at.address(t, here)}, {box} + {source});"
-        at.put(f"if ({' && '.join(ok)}) {move}" if ok else move)
+    _leave(at, t, x, box)
+
+
+def _leave(at: Printer, t: Tensor, x: Turned, box: str) -> None:
+    """The tile to the tensor. Where the block covers whole rows of chunks, a thread's chunks lie one below the other: its column is known
+    before the loop, and several of them are read before the first is written, since a read of shared memory takes 30 clocks to come."""
+    near, width = x.axes[-1][0], x.axes[-1][1] // x.vector
+    rows, below = prod(n for _, n, _ in x.axes[:-1]), at.place.threads // width
+    column = f" * {x.vector}" if x.vector > 1 else ""
+    if at.place.threads % width or rows % below:
+        with at.block(f"for (int c = threadIdx.x; c < {x.chunks}; c += {at.place.threads})", unroll=True, most=4):
+            here = {near: f"c % {width}{column}"} | _coordinates(x.axes[:-1], f"c / {width}")
+            _move(at, x, _outside(at, x, here), _to(at, t, here), _from(x, box, here))
+        return
+    held, row, u = (at.names.fresh(n) for n in ("held", "row", "u"))
+    each = gcd(rows // below, UNDER_WAY)
+    here = {near: at.names.fresh("column")} | _coordinates(x.axes[:-1], f"({row} + {u} * {below})")
+    at.put(f"const int {here[near]} = threadIdx.x % {width}{column};")
+    beyond = " && ".join(_outside(at, x, {near: here[near]}))
+    others = _outside(at, x, {a: i for a, i in here.items() if a != near})
+    steps = f"for (int {row} = threadIdx.x / {width}; {row} < {rows}; {row} += {below * each})"
+    with at.block(f"if ({beyond})" if beyond else ""), at.block(steps):
+        at.put(f"ac_pack_of<{x.vector}, {STORED[t.dtype.name]}> {held}[{each}];")
+        with at.over(each, u):
+            _move(at, x, [], f"{held}[{u}].v", _from(x, box, here))
+        with at.over(each, u):
+            _move(at, x, others, _to(at, t, here), f"{held}[{u}].v")
+
+
+def _move(at: Printer, x: Turned, conditions: Sequence[str], to: str, of: str) -> None:
+    """One chunk, under conditions."""
+    text = f"ac_move<{x.vector}>({to}, {of});"
+    at.put(f"if ({' && '.join(conditions)}) {text}" if conditions else text)
+
+
+def _coordinates(axes: Sequence[tuple[str, int, int]], number: str) -> dict[str, str]:
+    """The index along each axis of the row that has this number."""
+    out, below = dict[str, str](), 1
+    for i, (a, n, _) in enumerate(reversed(axes)):
+        last = prod(m for _, m, _ in axes[: len(axes) - 1 - i]) == 1
+        out[a] = "0" if n == 1 else number + (f" / {below}" if below > 1 else "") + ("" if last else f" % {n}")
+        below *= n
+    return out
+
+
+def _outside(at: Printer, x: Turned, index: Mapping[str, str]) -> list[str]:
+    """Conditions under which chunks at these indices lie in the tensor."""
+    return [c.replace("%s", index[a]) for a, n, _ in x.axes if a in index for c in at.outside(a, n, at.base.get(a))]
+
+
+def _to(at: Printer, t: Tensor, index: Mapping[str, str]) -> str:
+    """Where a chunk goes in the tensor."""
+    local = lambda a: f" + {index[a]}" if index[a] != "0" else ""
+    return at.address(t, lambda a: f"({at.base[a]}{local(a)})" if a in at.base else f"({index[a]})")
+
+
+def _from(x: Turned, box: str, index: Mapping[str, str]) -> str:
+    """Where it lies in shared memory."""
+    parts = [f"({index[a]}) * {p}" if p > 1 else f"({index[a]})" for a, n, p in x.axes if n > 1]
+    return " + ".join([box, *parts])
 
 
 def memory(at: Printer, s: Stmt, t: Tensor, x: Turned) -> tuple[str, str]:

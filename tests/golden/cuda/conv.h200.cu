@@ -120,6 +120,6 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
   ac_sync();
   #pragma unroll 4
   for (int c = threadIdx.x; c < 160; c += 128) {
-    ac_move<4>(out0 + (i0_b + c / 160)*25600 + (i1_b + c / 5 % 32)*400 + (i2_b + c / 5 % 1)*20 + (c % 5 * 4), box + (c / 160) * 768 + (c / 5 % 32) * 24 + (c / 5 % 1) * 20 + (c % 5 * 4));
+    ac_move<4>(out0 + (i0_b)*25600 + (i1_b + c / 5)*400 + (i2_b)*20 + (c % 5 * 4), box + (c / 5) * 24 + (c % 5 * 4));
   }
 }

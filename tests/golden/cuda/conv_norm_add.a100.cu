@@ -174,6 +174,6 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
   ac_sync();
   #pragma unroll 4
   for (int c = threadIdx.x; c < 224; c += 64) {
-    ac_move<2>(out0 + (i0_b + c / 224)*6272 + (c / 7 % 32)*196 + (i2_b + c / 7 % 1)*14 + (c % 7 * 2), box + (c / 224) * 512 + (c / 7 % 32) * 16 + (c / 7 % 1) * 14 + (c % 7 * 2));
+    ac_move<2>(out0 + (i0_b)*6272 + (c / 7)*196 + (i2_b)*14 + (c % 7 * 2), box + (c / 7) * 16 + (c % 7 * 2));
   }
 }

@@ -114,8 +114,18 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
     ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &gelu_t[(q * 2)]);
   }
   ac_sync();
-  #pragma unroll 4
-  for (int c = threadIdx.x; c < 512; c += 64) {
-    if (i0_b + c / 32 < 200 && i1_b + c % 32 < 177) ac_move<1>(out0 + (i0_b + c / 32)*177 + (i1_b + c % 32), box + (c / 32) * 40 + (c % 32));
+  const int column = threadIdx.x % 32;
+  if (i1_b + column < 177) {
+    for (int row2 = threadIdx.x / 32; row2 < 16; row2 += 16) {
+      ac_pack_of<1, f16> held[8];
+      #pragma unroll
+      for (int u = 0; u < 8; ++u) {
+        ac_move<1>(held[u].v, box + ((row2 + u * 2)) * 40 + (column));
+      }
+      #pragma unroll
+      for (int u = 0; u < 8; ++u) {
+        if (i0_b + (row2 + u * 2) < 200) ac_move<1>(out0 + (i0_b + (row2 + u * 2))*177 + (i1_b + column), held[u].v);
+      }
+    }
   }
 }

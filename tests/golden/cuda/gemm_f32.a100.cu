@@ -82,8 +82,18 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
     ac_store<4>(box + (i0_t + (q * 4) / 4 * 4) * 36 + (i1_t + (q * 4) % 4), &acc[(q * 4)]);
   }
   ac_sync();
-  #pragma unroll 4
-  for (int c = threadIdx.x; c < 256; c += 64) {
-    if (i0_b + c / 16 < 100 && i1_b + c % 16 * 2 < 150) ac_move<2>(out0 + (i0_b + c / 16)*150 + (i1_b + c % 16 * 2), box + (c / 16) * 36 + (c % 16 * 2));
+  const int column = threadIdx.x % 16 * 2;
+  if (i1_b + column < 150) {
+    for (int row2 = threadIdx.x / 16; row2 < 16; row2 += 16) {
+      ac_pack_of<2, float> held[4];
+      #pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        ac_move<2>(held[u].v, box + ((row2 + u * 4)) * 36 + (column));
+      }
+      #pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        if (i0_b + (row2 + u * 4) < 100) ac_move<2>(out0 + (i0_b + (row2 + u * 4))*150 + (i1_b + column), held[u].v);
+      }
+    }
   }
 }

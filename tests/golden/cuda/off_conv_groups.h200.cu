@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
   ac_sync();
   #pragma unroll 4
   for (int c = threadIdx.x; c < 552; c += 64) {
-    if (i3_b + c / 23 % 2 < 21) ac_move<1>(out0 + (i0_b + c / 552)*23184 + (i1_b + c / 552 % 1)*5796 + (c / 46 % 12)*483 + (i3_b + c / 23 % 2)*23 + (c % 23), box + (c / 552) * 564 + (c / 552 % 1) * 564 + (c / 46 % 12) * 47 + (c / 23 % 2) * 23 + (c % 23));
+    if (i3_b + c / 23 % 2 < 21) ac_move<1>(out0 + (i0_b)*23184 + (i1_b)*5796 + (c / 23 / 2)*483 + (i3_b + c / 23 % 2)*23 + (c % 23), box + (c / 23 / 2) * 47 + (c / 23 % 2) * 23 + (c % 23));
   }
 }
 
