@@ -49,6 +49,7 @@ class _Base:
 
     eg: Any
     constructors: set[str]
+    groups: dict[tuple[str, ...], str]
     declared: Any
 
 
@@ -69,7 +70,7 @@ class Engine:
     def __init__(self, name: Hashable = None, declare: Callable[[Engine], Any] = lambda engine: None) -> None:
         self._name = (egglog(), name)  # a forked process has a module of its own
         self._base = _KEPT.bases.pop(self._name) if self._name in _KEPT.bases else self._fresh(declare)
-        self._eg, self._constructors = self._base.eg, set(self._base.constructors)
+        self._eg, self._constructors, self._groups = self._base.eg, set(self._base.constructors), self._base.groups
         self._run("(push)")
         self.declared = self._base.declared
         self.terms: list[Term] = []
@@ -81,10 +82,11 @@ class Engine:
 
     def _fresh(self, declare: Callable[[Engine], Any]) -> _Base:
         self._eg, self._constructors = egglog().EGraph(), set[str]()
+        self._groups = dict[tuple[str, ...], str]()  # relations -> the ruleset of all of them
         for text in ("(sort T)", "(function named (i64) T :no-merge)", "(relation equate (i64 i64))", "(ruleset unite)",
                      "(rule ((equate a b) (= x (named a)) (= y (named b))) ((union x y)) :ruleset unite)"):  # fmt: skip
             self._run(text)
-        return _Base(self._eg, self._constructors, declare(self))
+        return _Base(self._eg, self._constructors, self._groups, declare(self))
 
     def _run(self, text: str, source: str = "graph") -> None:
         execute(self._eg, text, source)
@@ -162,10 +164,17 @@ class Engine:
         head = f"({relation} {' '.join(v for v, _ in variables)})"
         self._run(f'(rule ({body}) ({head}) :ruleset {relation}_rule :name "{relation}")', source)
 
+    def together(self, name: str, relations: Sequence[str]) -> None:
+        """Left sides that are mostly asked for all at once: one ruleset is run in a fraction of the time of many."""
+        if relations:
+            self._run(f"(unstable-combined-ruleset {name} {' '.join(f'{r}_rule' for r in relations)})")
+            self._groups[tuple(relations)] = name
+
     def match(self, relations: Iterable[str]) -> None:
         """One round of matching, of the left sides that these relations record."""
         self._unite()
-        if runs := " ".join(f"(run {r}_rule)" for r in relations):
+        asked = tuple(relations)
+        if runs := self._groups.get(asked) or " ".join(f"(run {r}_rule)" for r in asked):
             self._run(f"(run-schedule {runs})")
 
     def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, set[tuple[object, ...]]]:

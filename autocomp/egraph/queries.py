@@ -41,17 +41,19 @@ def matchable(rules: Sequence[Rule], ops: Iterable[str]) -> tuple[Rule, ...]:
 
 def engine_for(phases: Mapping[str, Sequence[Rule]], ops: Iterable[str]) -> Engine:
     """An engine in which the left sides are declared that may match in a graph of these ops, phase after phase. Its `declared`: the
-    queries of each rule by its place in memory, where they keep it."""
-    known, able = set(ops), list[tuple[str, Rule]]()
+    queries of each phase."""
+    known, able = set(ops), dict[str, tuple[Rule, ...]]()
     for phase, rules in phases.items():
-        new = matchable(rules, known)
-        able += [(phase, r) for r in new]
-        known.update(*(r.right_ops for r in new))
+        able[phase] = matchable(rules, known)
+        known.update(*(r.right_ops for r in able[phase]))
 
-    def declare(engine: Engine) -> dict[int, tuple[Query, ...]]:
-        return {id(r): tuple(queries_of(engine, phase, i, r)) for i, (phase, r) in enumerate(able)}
+    def declare(engine: Engine) -> dict[str, list[Query]]:
+        out = {phase: [q for i, r in enumerate(mine) for q in queries_of(engine, phase, i, r)] for phase, mine in able.items()}
+        for phase, queries in out.items():
+            engine.together(f"phase_{phase}", [q.relation for q in queries])
+        return out
 
-    return Engine(tuple(id(r) for _, r in able), declare)
+    return Engine(tuple(id(r) for mine in able.values() for r in mine), declare)
 
 
 def queries_of(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:

@@ -17,7 +17,7 @@ from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen, Instance
 from autocomp.egraph.matches import Forms
-from autocomp.egraph.queries import Query, engine_for, matchable
+from autocomp.egraph.queries import Query, engine_for
 from autocomp.errors import ModelError, RuleError
 from autocomp.ir.away_from_zero import bounds
 from autocomp.ir.builder import checked_attrs, constant, inferred
@@ -159,9 +159,7 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     functions, size = tensor_functions(options, features), len(subject.types)
     for phase, chosen in phases.items():
         if chosen and not current().passed("saturate", f"rules of phase {phase} and later ones"):
-            able = matchable(chosen, (t.op for t in subject.engine.terms))
-            queries = [q for r in able for q in subject.engine.declared[id(r)]]
-            Phase(phase, subject, options, trace, queries, functions, size, places=said).run()
+            Phase(phase, subject, options, trace, subject.engine.declared[phase], functions, size, places=said).run()
     subject.engine.rebuild()
     split = split_wide(subject, options, trace)
     subject.settle()

@@ -34,6 +34,18 @@ def test_rules_are_matchable_by_the_ops_of_a_model_and_of_other_rules() -> None:
 GRAPH = "graph g\ninput x: f32[4, 6]\n%0 = transpose(x, perm=[1, 0])\n%1 = {op}(%0)\n%2 = transpose(%1, perm=[1, 0])\noutput y = %2\n"
 
 
+def test_the_left_sides_of_a_phase_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, run = list[str](), Engine._run
+
+    def record(engine: Engine, text: str, source: str = "graph") -> None:
+        ran.append(text)
+        run(engine, text, source)
+
+    monkeypatch.setattr(Engine, "_run", record)
+    saturate(parse(GRAPH.format(op="exp")), load_rules(), Options(), Trace())
+    assert "(run-schedule phase_algebra)" in ran and not [x for x in ran if "_rule)" in x and x.startswith("(run-schedule")]
+
+
 def test_left_sides_are_declared_once_for_graphs_of_the_same_ops(monkeypatch: pytest.MonkeyPatch) -> None:
     declared, rule = list[str](), Engine.rule
 
