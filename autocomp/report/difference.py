@@ -46,7 +46,7 @@ def difference(now: Any, then: Any, what: Sequence[str], measured: Rounds | None
     moved = sorted((r for r in rows if r["changed"]), key=lambda r: -abs(r["predicted"][0] - r["predicted"][1]) * r["times"])
     same = sum(r["times"] for r in rows if not r["changed"])
     if not moved:
-        lines.append("no kernel changes")
+        lines.append(f"no kernel changes{_binding(rows)}")
     for r in moved[:SHOWN]:
         often = f" ({r['times']} times)" if r["times"] > 1 else ""
         place = f"{r['at']}: " if r["at"] else ""
@@ -57,6 +57,17 @@ def difference(now: Any, then: Any, what: Sequence[str], measured: Rounds | None
         lines.append(f"  {plural(same, 'kernel')} of the program stay{'s' if same == 1 else ''} as {'it is' if same == 1 else 'they are'}")
     return "\n".join(lines), {"what": list(what), "predicted": [now.predicted, then.predicted], "kernels": rows,
                               "measured": measured.data() if measured else None}  # fmt: skip
+
+
+def _binding(rows: Sequence[dict[str, Any]]) -> str:
+    """What binds the kernels, with its share of the predicted time, the largest first."""
+    time: dict[str, float] = {}
+    for r in rows:
+        time[r["bound"][1]] = time.get(r["bound"][1], 0.0) + r["predicted"][1] * r["times"]
+    total = sum(time.values())
+    if not total:
+        return ""
+    return ": what binds is " + ", ".join(f"{what} ({t / total:.0%} of the time)" for what, t in sorted(time.items(), key=lambda x: -x[1]))
 
 
 def bounds(kernels: Sequence[Any]) -> str:

@@ -321,16 +321,17 @@ def parse_expr(text: Text) -> Expr:
 
 
 def check_names(e: Expr, text: Text, variables: frozenset[str], functions: Mapping[str, Function],
-                words: frozenset[str]) -> None:
+                words: frozenset[str], phase: str) -> None:
     """Raises RuleError on an unbound variable, an unknown function or word, or a wrong number of arguments."""
+    asked = {id(a): f.words for x in walk(e) if isinstance(x, Call) and (f := functions.get(x.name)) and f.words for a in x.args[:1]}
     for x in walk(e):
         if isinstance(x, Ref) and x.name not in variables:
             raise text.error(f"?{x.name} is not bound by the pattern", x.at, bound_are(variables))
         if isinstance(x, Word) and x.name not in words:
-            raise text.error(f"unknown word '{x.name}'", x.at, nearest(x.name, words))
+            raise text.error(f"unknown word '{x.name}'", x.at, nearest(x.name, asked.get(id(x), words), phase))
         if isinstance(x, Call):
             if x.name not in functions:
-                raise text.error(f"unknown function '{x.name}'", x.at, nearest(x.name, functions))
+                raise text.error(f"unknown function '{x.name}'", x.at, nearest(x.name, functions, phase))
             low, high = functions[x.name].least, functions[x.name].most
             if not low <= len(x.args) <= high:
                 wants = str(low) if low == high else f"{low} to {high}" if high < 4096 else f"at least {low}"
@@ -342,12 +343,10 @@ def bound_are(variables: frozenset[str]) -> str:
     return f"bound are {', '.join('?' + v for v in sorted(variables)) or 'none'}"
 
 
-LISTED = "`autocomp rules words PHASE` lists them"
-
-
-def nearest(name: str, known: Mapping[str, Any] | frozenset[str]) -> str:
-    """A next step for a name that is not known: the one most like it, all of them where they are few, or what lists them."""
-    return meant(name, known) or (f"known are {', '.join(sorted(known))}" if len(known) <= 40 else LISTED)
+def nearest(name: str, known: Mapping[str, Any] | frozenset[str], phase: str) -> str:
+    """A next step for a name that is not known: the one most like it, all of them where they are few, or what lists those of the phase."""
+    listed = f"known are {', '.join(sorted(known))}" if len(known) <= 40 else f"`autocomp rules words {phase}` lists them"
+    return meant(name, known) or listed
 
 
 def meant(name: str, known: Iterable[str]) -> str:

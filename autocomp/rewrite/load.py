@@ -245,7 +245,7 @@ def _check_rhs(rule: Rule, rhs: Located, bound: frozenset[str]) -> None:
             raise text.error(f"?{ref.name}... lists the tensors of siblings", ref.at, "name what they share: siblings: [x]")
     for a in applications(rule.rhs):
         for k, e in a.attrs:
-            check_names(e, text, bound, v.functions, v.words)
+            check_names(e, text, bound, v.functions, v.words, rule.phase)
             if rule.phase in GRAPH_PHASES and isinstance(e, Ref) and e.name in tensors | {"root"}:
                 raise text.error(f"?{e.name} is a tensor, and {k} is none", e.at, f"such as shape(?{e.name}), dtype(?{e.name})")
         if rule.phase in GRAPH_PHASES:
@@ -270,7 +270,7 @@ def _pattern(x: Located, name: str, phase: str, side: str) -> Pattern:
     text = Text(x.value, x.location, name)
     p = parse_pattern(text)
     v = vocabulary(phase)
-    check_pattern(p, text, v.arity, v.attrs)
+    check_pattern(p, text, v.arity, v.attrs, phase)
     if phase in GRAPH_PHASES:
         check_operands(p, text, side)
     if side == "lhs" and not isinstance(p, Apply):
@@ -283,7 +283,7 @@ def _pattern(x: Located, name: str, phase: str, side: str) -> Pattern:
         for a in applications(p):
             for _, e in a.attrs:
                 if not isinstance(e, Ref):
-                    check_names(e, text, bound, v.functions, v.words | frozenset(str(w) for w in walk(e) if side == "match"))
+                    check_names(e, text, bound, v.functions, v.words | frozenset(str(w) for w in walk(e) if side == "match"), phase)
     return p
 
 
@@ -291,7 +291,7 @@ def _condition(text: Text, name: str, phase: str, bound: frozenset[str]) -> Expr
     located = Text(text.value, text.location, name)
     e = parse_expr(located)
     v = vocabulary(phase)
-    check_names(e, located, bound, v.functions, v.words)
+    check_names(e, located, bound, v.functions, v.words, phase)
     if isinstance(e, Lit) and isinstance(e.value, str):
         raise located.error("a quoted condition is a word, which always holds", 0, "write it without quotes")
     return e
@@ -346,7 +346,7 @@ def _choose(fields: dict[str, Located], name: str, phase: str) -> tuple[tuple[st
             e = parse_expr(text)
             if isinstance(e, Lit):
                 raise x.error(f"?{key} is to be chosen from the text '{x.value[:40]}', which is no list", f"choose: {{{key}: [64, 128]}}")
-            check_names(e, text, frozenset(r.name for r in walk(e) if isinstance(r, Ref)), v.functions, v.words)
+            check_names(e, text, frozenset(r.name for r in walk(e) if isinstance(r, Ref)), v.functions, v.words, phase)
             out.append((key, e))
         else:
             out.append((key, (x.value,)))

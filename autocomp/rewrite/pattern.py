@@ -106,12 +106,12 @@ def bound_attrs(p: Pattern) -> Iterator[Ref]:
 
 
 def check_pattern(
-    p: Pattern, text: Text, arity: Mapping[str, tuple[int, int]], attrs: Mapping[str, frozenset[str]]
+    p: Pattern, text: Text, arity: Mapping[str, tuple[int, int]], attrs: Mapping[str, frozenset[str]], phase: str
 ) -> None:
     """Raises RuleError on an unknown op, a wrong number of operands, or an attribute the op does not have."""
     for a in applications(p):
         if a.op not in arity:
-            raise text.error(f"unknown op '{a.op}'", a.at, nearest(a.op, arity))
+            raise text.error(f"unknown op '{a.op}'", a.at, nearest(a.op, arity, phase))
         low, high = arity[a.op]
         rest = any(isinstance(x, Ref) and x.rest for x in a.args)
         if not rest and not low <= len(a.args) <= high:

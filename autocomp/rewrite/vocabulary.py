@@ -30,11 +30,12 @@ def arity_rule(op: str) -> str:
 
 @dataclass(frozen=True)
 class Function:
-    """How many arguments a function of conditions takes, and what it says."""
+    """How many arguments a function of conditions takes, and what it says. `words`: what its first argument may be, where it is a word."""
 
     least: int
     most: int
     means: str
+    words: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -161,10 +162,11 @@ MOVES = {  # of recurrences: op -> fields
     "interchange": ("time", "space"),
     "reverse": ("space",),
 }
+MEMORIES = frozenset({"L1", "L2", "L3", "l1", "l2", "l3", "shared", "registers", "l0a", "l0b", "l0c", "ub"})  # of some chip
 KERNEL = {
     "legal": Function(1, 3, "isl allows it: legal(tile), legal(split), legal(tile, time, space)"),
     "fits": Function(1, 2, "fits(tile): a block may hold the tile (GPUs); fits(L2, bytes): a memory of the chip holds them, or half of a "
-                           "cache, or the registers of a core"),
+                           "cache, or the registers of a core", MEMORIES | {"tile"}),
     "kind": Function(0, 0, "the kernel's form: contract, chain, online, reduce, scan or map"),
     "extent": Function(1, 1, "extent(m): the product of a role's extents"),
     "bytes": Function(1, 1, "of one element of a dtype"),
@@ -182,8 +184,7 @@ KERNEL = {
     "feature": Function(1, 1, 'feature("word"): the chip has that word among its features'),
     "power_of_two": Function(1, 1, "a number is one"),
 }
-KERNEL_WORDS = frozenset({"tile", "split", "time", "space", *ROLE, *FORMS, "recurrence", "L1", "L2", "L3", "l1", "l2", "l3", "shared",
-                          "registers", "l0a", "l0b", "l0c", "ub"})  # fmt: skip
+KERNEL_WORDS = frozenset({"tile", "split", "time", "space", *ROLE, *FORMS, "recurrence", *MEMORIES})
 
 
 def _times(low: int, high: int) -> str:

@@ -106,6 +106,7 @@ CASES = {
     "a role that is a number": (tiling(rhs="'tile(m: 16, roles: ?bm)'"), ":4:17 rule 'mine/a': ?bm may be '16', and roles wants a word"),
     "a number to choose from": (tiling(choose="{bm: '16'}"), ":4:17: ?bm is to be chosen from the text '16', which is no list"),
     "nothing to choose from": (tiling(choose="{bm: []}"), ":4:16: ?bm has no candidate"),
+    "a word of another phase": (rule(where="[dtype(?x) == quaternion]"), ":5:24 rule 'mine/a': unknown word 'quaternion'"),
     "no memory": (tiling(where="[fits(L9, ?bm)]"), ":6:16 rule 'mine/a': unknown word 'L9'"),
     "a tab": ("- name: mine/a\n\tphase: algebra\n", ":2:1: not YAML: found a tab character"),
     "fires maybe": (rule(examples="[{x: 'f64[3]', fires: maybe}]"), ":5:35: an example's 'fires' is true or false"),
@@ -124,7 +125,8 @@ CASES = {
 
 
 NEXT = {
-    "no memory": "`autocomp rules words PHASE` lists them",
+    "no memory": "known are L1, L2, L3, l0a, l0b, l0c, l1, l2, l3, registers, shared, tile, ub",
+    "a word of another phase": "`autocomp rules words algebra` lists them",
     "a tab": "indent with spaces",
     "unknown phase": "did you mean 'algebra'? phases are shapes, algebra, layout",
     "unbound variable": "bound are ?root, ?x",
