@@ -43,7 +43,7 @@ class HostExecutor:
         self._threads = options.threads
         self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)
         self._packings = packings(calls, slots, sources)
-        self._runs = segments(calls.calls)
+        self._runs = segments(calls.calls, slots.views)
         self._inputs = tuple(n.attrs["name"] for n in calls.source.inputs)
         self.open = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym)})
         self._lock = Lock()
@@ -130,6 +130,8 @@ class HostExecutor:
             return
         c = self.calls.calls[first]
         k = c.kernel
+        if c.args[k.outputs[0].name] in self.slots.views:  # it is there
+            return
         args = tuple(call.tensor(c.args[a.name]) for a in k.inputs)
         out = call.tensor(c.args[k.outputs[0].name])
         out[...] = OPS[k.opaque].reference(args, k.attrs, k.outputs[0].type).reshape(out.shape)
@@ -194,13 +196,17 @@ class HostExecutor:
             if t not in made and t not in kept and t not in given and t not in fixed.tensors and t not in frame.tensors:
                 made[t] = self.results.array(shape_of(self.calls.tensors[t], values), self.calls.tensors[t].dtype.numpy)
         if self.poison:
-            for x in (*frame.tensors.values(), *made.values()):
+            for x in (*(x for t, x in frame.tensors.items() if t not in self.slots.views), *made.values()):
                 x.reshape(-1).view(np.uint8).fill(0xFF)
         table, index = frame.table, self.slots.index
         for arrays in (given, kept, made):
             for t, x in arrays.items():
                 if t in index:
                     table[index[t]] = x.ctypes.data
+        for t, of in self.slots.views.items():
+            if t not in frame.tensors:
+                given[t] = (made[of] if of in made else given[of]).reshape(shape_of(self.calls.tensors[t], values))
+                table[index[t]] = given[t].ctypes.data
         return _Call(frame, given | kept, made, fixed.tensors)
 
     def _no_memory(self, values: Mapping[str, int], e: MemoryError) -> AutocompError:
@@ -243,7 +249,7 @@ class HostExecutor:
             if found is not None:
                 self.layouts.move_to_end(key)
                 return found
-        found = arena(self.calls, self.slots, self.values(key))
+        found = arena(self.calls, self.slots, self.values(key), self.slots.views)
         with self._lock.held:
             self.layouts[key] = found
             if len(self.layouts) > LAYOUTS:
@@ -268,6 +274,9 @@ class HostExecutor:
         if room is None:
             room = memory(total)
         tensors = {t: self._view(room[at:], self.calls.tensors[t], values) for t, at in offsets.items()}
+        for t, of in self.slots.views.items():
+            if of in tensors or of in fixed.tensors:
+                tensors[t] = (tensors[of] if of in tensors else fixed.tensors[of]).reshape(shape_of(self.calls.tensors[t], values))
         table = type(fixed.table).from_buffer_copy(fixed.table)
         for t, x in tensors.items():
             table[self.slots.index[t]] = x.ctypes.data

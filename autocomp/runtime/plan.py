@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from autocomp.ir.kernel import Call, KernelGraph
@@ -20,6 +20,7 @@ class Slots:
     temporary: tuple[str, ...]
     last_use: Mapping[str, int]
     first_use: Mapping[str, int]
+    views: Mapping[str, str] = field(default_factory=dict)  # tensors that may lie where another does, which lives as long as they do
 
 
 def slots(g: KernelGraph) -> Slots:
@@ -44,7 +45,27 @@ def slots(g: KernelGraph) -> Slots:
             first[t] = min(a, first.get(t, a))
             last[t] = max(b - 1, last.get(t, b - 1))
     kept = {*g.inputs, *g.params, *g.constants, *(t for _, t in g.outputs)}
-    return Slots(index, tuple(t for t in first if t not in kept), last, first)
+    same = views(g)
+    for t, of in same.items():
+        last[of] = max(last[of], last[t])
+    return Slots(index, tuple(t for t in first if t not in kept), last, first, same)
+
+
+def views(g: KernelGraph) -> dict[str, str]:
+    """Results of `regroup`, the same memory under another shape -> the tensor whose memory that is. Not of programs with loops, nor where
+    the result is the caller's, or a donated input is written meanwhile."""
+    if g.loops:
+        return {}
+    out: dict[str, str] = {}
+    own = {t for _, t in g.outputs}
+    donated = {*g.donated, *g.donated.values()}
+    for c in g.calls:
+        if c.kernel.opaque == "regroup":
+            of, made = c.args[c.kernel.inputs[0].name], c.args[c.kernel.outputs[0].name]
+            of = out.get(of, of)
+            if made not in own and of not in donated:
+                out[made] = of
+    return out
 
 
 def _made_within(g: KernelGraph, a: int, b: int) -> set[str]:
@@ -59,12 +80,13 @@ def size_of(t: TensorType, sizes: Mapping[str, int]) -> int:
     return prod(sizes[d.name] if isinstance(d, Sym) else d for d in t.shape) * t.dtype.bytes
 
 
-def arena(g: KernelGraph, s: Slots, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """Offsets of the temporaries and the arena's size: first fit over lifetimes, the largest first (ties by name)."""
+def arena(g: KernelGraph, s: Slots, sizes: Mapping[str, int], without: Container[str] = ()) -> tuple[dict[str, int], int]:
+    """Offsets of the temporaries (but those `without` a place of their own) and the arena's size: first fit over lifetimes, the largest
+    first (ties by name)."""
     placed: list[tuple[int, int, int, int]] = []
     offsets: dict[str, int] = {}
     total = 0
-    for t in sorted(s.temporary, key=lambda t: (-size_of(g.tensors[t], sizes), t)):
+    for t in sorted((t for t in s.temporary if t not in without), key=lambda t: (-size_of(g.tensors[t], sizes), t)):
         need = -(-max(size_of(g.tensors[t], sizes), 1) // ALIGN) * ALIGN
         a, b = s.first_use[t], s.last_use[t]
         at = 0
@@ -78,11 +100,12 @@ def arena(g: KernelGraph, s: Slots, sizes: Mapping[str, int]) -> tuple[dict[str,
     return offsets, total
 
 
-def segments(calls: Sequence[Call]) -> list[tuple[int, int, bool]]:
-    """Runs [start, end) of calls that are all compiled, and single opaque calls (True)."""
+def segments(calls: Sequence[Call], same: Container[str] = ()) -> list[tuple[int, int, bool]]:
+    """Runs [start, end) of calls that are all compiled, or make one of the views `same` (nothing is done for them), and single opaque calls
+    (True)."""
     out: list[tuple[int, int, bool]] = []
     for i, c in enumerate(calls):
-        opaque = bool(c.kernel.opaque)
+        opaque = bool(c.kernel.opaque) and c.args[c.kernel.outputs[0].name] not in same
         if out and not opaque and not out[-1][2]:
             out[-1] = (out[-1][0], i + 1, False)
         else:
