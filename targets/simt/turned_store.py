@@ -12,6 +12,7 @@ convolution of channels last, stored with channels first, took 91 us for 38 MB; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
@@ -106,23 +107,29 @@ def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
 
 def _leave(at: Printer, t: Tensor, x: Turned, box: str) -> None:
     """The tile to the tensor. Where the block covers whole rows of chunks, a thread's chunks lie one below the other: its column is known
-    before the loop, and several of them are read before the first is written, since a read of shared memory takes 30 clocks to come."""
-    near, width = x.axes[-1][0], x.axes[-1][1] // x.vector
-    rows, below = prod(n for _, n, _ in x.axes[:-1]), at.place.threads // width
-    column = f" * {x.vector}" if x.vector > 1 else ""
-    if at.place.threads % width or rows % below:
-        with at.block(f"for (int c = threadIdx.x; c < {x.chunks}; c += {at.place.threads})", unroll=True, most=4):
-            here = {near: f"c % {width}{column}"} | _coordinates(x.axes[:-1], f"c / {width}")
+    before the loop. Several chunks are read before the first is written, since a read of shared memory takes 30 clocks to come."""
+    near, width, threads = x.axes[-1][0], x.axes[-1][1] // x.vector, at.place.threads
+    rows = prod(n for _, n, _ in x.axes[:-1])
+    column = lambda number: f"{number} % {width}" + (f" * {x.vector}" if x.vector > 1 else "")
+    if x.chunks % threads:
+        with at.block(f"for (int c = threadIdx.x; c < {x.chunks}; c += {threads})", unroll=True, most=4):
+            here = {near: column("c")} | _coordinates(x.axes[:-1], f"c / {width}")
             _move(at, x, _outside(at, x, here), _to(at, t, here), _from(x, box, here))
         return
-    held, row, u = (at.names.fresh(n) for n in ("held", "row", "u"))
-    each = gcd(rows // below, UNDER_WAY)
-    here = {near: at.names.fresh("column")} | _coordinates(x.axes[:-1], f"({row} + {u} * {below})")
-    at.put(f"const int {here[near]} = threadIdx.x % {width}{column};")
-    beyond = " && ".join(_outside(at, x, {near: here[near]}))
-    others = _outside(at, x, {a: i for a, i in here.items() if a != near})
-    steps = f"for (int {row} = threadIdx.x / {width}; {row} < {rows}; {row} += {below * each})"
-    with at.block(f"if ({beyond})" if beyond else ""), at.block(steps):
+    whole = threads % width == 0
+    held, u, n = (at.names.fresh(name) for name in ("held", "u", "row" if whole else "c"))
+    first, last, step = (f"threadIdx.x / {width}", rows, threads // width) if whole else ("threadIdx.x", x.chunks, threads)
+    each = gcd(x.chunks // threads, UNDER_WAY)
+    number = f"({n} + {u} * {step})"
+    here = {near: at.names.fresh("column") if whole else column(number)}
+    here |= _coordinates(x.axes[:-1], number if whole else f"{number} / {width}")
+    beyond = ""
+    if whole:
+        at.put(f"const int {here[near]} = {column('threadIdx.x')};")
+        beyond = " && ".join(_outside(at, x, {near: here[near]}))
+    others = _outside(at, x, {a: i for a, i in here.items() if a != near or not whole})
+    steps = f"for (int {n} = {first}; {n} < {last}; {n} += {step * each})"
+    with at.block(f"if ({beyond})") if beyond else nullcontext(), at.block(steps):
         at.put(f"ac_pack_of<{x.vector}, {STORED[t.dtype.name]}> {held}[{each}];")
         with at.over(each, u):
             _move(at, x, [], f"{held}[{u}].v", _from(x, box, here))

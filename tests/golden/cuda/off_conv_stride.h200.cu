@@ -113,15 +113,13 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
   }
   ac_sync();
   const int column = threadIdx.x % 2 * 8;
-  {
-    for (int row2 = threadIdx.x / 2; row2 < 32; row2 += 32) {
-      ac_pack_of<8, f16> held[1];
-      for (int u = 0; u < 1; ++u) {
-        ac_move<8>(held[u].v, box + ((row2 + u * 32)) * 24 + (column));
-      }
-      for (int u = 0; u < 1; ++u) {
-        if (i1_b + (row2 + u * 32) < 40) ac_move<8>(out0 + (i0_b)*9600 + (i1_b + (row2 + u * 32))*240 + (i2_b)*16 + (column), held[u].v);
-      }
+  for (int row2 = threadIdx.x / 2; row2 < 32; row2 += 32) {
+    ac_pack_of<8, f16> held[1];
+    for (int u = 0; u < 1; ++u) {
+      ac_move<8>(held[u].v, box + ((row2 + u * 32)) * 24 + (column));
+    }
+    for (int u = 0; u < 1; ++u) {
+      if (i1_b + (row2 + u * 32) < 40) ac_move<8>(out0 + (i0_b)*9600 + (i1_b + (row2 + u * 32))*240 + (i2_b)*16 + (column), held[u].v);
     }
   }
 }
