@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from autocomp.budget import LATE
@@ -125,6 +126,7 @@ class _KernelEGraph:
             for command in r.commands:
                 self._run(command, r.rule.where_text)
         self.answered: dict[str, set[tuple[int, ...]]] = {}
+        self.copied: dict[str, list[list[Any]]] = {}  # of the tables, at the end
 
     def _run(self, text: str, source: str = "kernel") -> list[Any]:
         return execute(self.eg, text, source)
@@ -134,11 +136,22 @@ class _KernelEGraph:
         number = self.eg.value_to_i64
         return [tuple(map(number, r.inputs)) for r in functions[name].rows] if name in functions else []
 
-    def _counted(self, name: str, columns: Sequence[int]) -> Counter[tuple[int, ...]]:
-        """How many rows of a relation have the same numbers in these columns."""
-        rows = [r.inputs for r in self.tables[name].rows] if name in self.tables else []
-        number = self.eg.value_to_i64
-        return Counter([tuple([number(row[k]) for k in columns]) for row in rows])
+    def _inputs(self, name: str) -> list[list[Any]]:
+        """Rows of a relation as egglog's values; each look at a table copies them."""
+        if name not in self.copied:
+            self.copied[name] = [r.inputs for r in self.tables[name].rows] if name in self.tables else []
+        return self.copied[name]
+
+    def _counted(self, name: str, columns: Sequence[int], but: str = "") -> Counter[tuple[int, ...]]:
+        """How many rows of a relation have the same numbers in these columns, less those that are also in the relation `but`."""
+        rows, others = self._inputs(name), self._inputs(but) if but else ()
+        if len(rows) == len(others):
+            return Counter()
+        key, number = itemgetter(*columns), self.eg.value_to_i64
+        found = Counter(map(key, rows))
+        found.subtract(map(key, others))
+        alone = len(columns) == 1
+        return Counter({(number(k),) if alone else tuple(map(number, k)): n for k, n in found.items() if n})
 
     # ---- rounds
     def saturate(self, rounds: int, nodes: int) -> str:
@@ -218,10 +231,12 @@ class _KernelEGraph:
                     out[n][f"{r.rule.name}: {why}"] += r.choices[n]
             for i, c in enumerate(r.conditions):
                 at = (0, *(1 + r.at[v] for v in c.variables))
-                for (n, *values), count in self._counted(r.refusal(i), at).items():
+                refused = (r.reached(i), at, r.reached(i + 1)) if r.subtracted(i) else (r.refusal(i), at)
+                for (n, *values), count in self._counted(*refused).items():
                     if is_legal(c.expr):
                         why = self.kernels[n].illegal(c.expr)
                     else:
                         why = self._why_not(r, i, n, dict(zip(c.variables, values)))
-                    out[n][f"{r.rule.name}: {why}"] += count
+                    if why:  # what a limit stopped on its way is not refused
+                        out[n][f"{r.rule.name}: {why}"] += count
         return [dict(x) for x in out]

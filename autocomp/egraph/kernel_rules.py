@@ -6,7 +6,8 @@
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
 (`ask_<rule>_<condition>`) to which Python adds the answer (`says_<rule>_<condition>`); legality is asked once for each set of
-axes that is cut. For every condition there is also the rule that records which choices it refused.
+axes that is cut. What a condition of egglog's refuses is what came as far as it and no further; for the others, and the first, there is
+also the rule that records which choices it refused.
 """
 
 from __future__ import annotations
@@ -83,6 +84,14 @@ class KernelRule:
 
     def refusal(self, i: int) -> str:
         return f"no_{self.number}_{i}"
+
+    def reached(self, i: int) -> str:
+        """The choices that came as far as condition i; behind the last, those that passed it."""
+        return f"at_{self.number}_{i}"
+
+    def subtracted(self, i: int) -> bool:
+        """Whether what condition i refuses is what reached it less what reached the next: no rule says it."""
+        return i > 0 and bool(self.conditions[i].text)
 
 
 _Decision = Generator[str, None, tuple[list[str], list[str]]]
@@ -336,24 +345,28 @@ class _Compiler:
         return replace(out, commands=(*self.commands, *(f"(live_{self.n} {n})" for n, why in never.items() if not why), *rules))
 
     def _guards(self, out: KernelRule) -> Iterator[str]:
-        """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i > 0."""
+        """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i > 0. A rule costs
+        egglog a third of a millisecond whatever it matches, so what is refused is not recorded where the next `at_` tells it."""
         self.carried = ["kernel", *self.carried]
         sorts, row = " ".join("i64" for _ in self.carried), " ".join(self.row)
         made = f"(union (Body kernel) (Tile kernel {row})) (set (made kernel {row}) {self.n})"
         here = " ".join(self.facts)
         if out.conditions and is_legal(out.conditions[0].expr):  # joined with what each size cuts: egglog would try all sizes first
-            yield f"(relation at_{self.n}_0 ({sorts}))"
-            yield self._rule(f"all_{self.n}", [here], _fact(f"at_{self.n}_0", self.carried))
-            here = _fact(f"at_{self.n}_0", self.carried)
+            yield f"(relation {out.reached(0)} ({sorts}))"
+            yield self._rule(f"all_{self.n}", [here], _fact(out.reached(0), self.carried))
+            here = _fact(out.reached(0), self.carried)
         for i, c in enumerate(out.conditions):
             last = i == len(out.conditions) - 1
-            there = _fact(f"at_{self.n}_{i + 1}", self.carried)
-            if not last:
-                yield f"(relation at_{self.n}_{i + 1} ({sorts}))"
-            yield f"(relation {out.refusal(i)} ({sorts}))"
+            there = _fact(out.reached(i + 1), self.carried)
+            if not last or out.subtracted(i):
+                yield f"(relation {out.reached(i + 1)} ({sorts}))"
             yes, no = yield from self._decision(out, i, c, here)
-            yield self._rule(f"pass_{self.n}_{i}", yes, made if last else there)
-            yield self._rule(out.refusal(i), no, _fact(out.refusal(i), self.carried))
+            if out.subtracted(i):
+                yield self._rule(f"pass_{self.n}_{i}", yes, f"{there} {made}" if last else there)
+            else:
+                yield self._rule(f"pass_{self.n}_{i}", yes, made if last else there)
+                yield f"(relation {out.refusal(i)} ({sorts}))"
+                yield self._rule(out.refusal(i), no, _fact(out.refusal(i), self.carried))
             here = there
         if not out.conditions:
             yield self._rule(f"make_{self.n}", [here], made)

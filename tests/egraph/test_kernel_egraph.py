@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import numpy as np
@@ -71,6 +72,15 @@ def test_refusals_name_the_condition_and_its_values(tmp_path):
     assert sum(refused.values()) == everything - made
 
 
+def test_a_condition_whose_refusals_the_next_one_tells_has_no_rule_that_records_them(tmp_path, monkeypatch):
+    said: list[str] = []
+    execute = kernel_egraph.execute
+    monkeypatch.setattr(kernel_egraph, "execute", lambda eg, text, source: said.append(text) or execute(eg, text, source))
+    candidates(matmul(), rules_of(tmp_path, TILES), load_chip("h200"), Options())
+    names = [name for text in said for name in re.findall(r':name "((?:no|pass)_\w+)"', text)]
+    assert sorted(names) == ["no_0_0", "no_0_3", "pass_0_0", "pass_0_1", "pass_0_2", "pass_0_3"]
+
+
 SCHEDULING = """
 - name: mine/walk
   phase: scheduling
@@ -106,6 +116,22 @@ def test_rules_that_never_end_stop_at_the_limit(tmp_path):
     found = candidates(matmul(), rules_of(tmp_path, TILES + endless), load_chip("h200"), options, None, None, trace)
     assert 40 <= len(found) < 200
     assert [e.data["limit"] for e in trace.of("budget")] == ["40 schedules"]
+
+
+def test_what_is_on_its_way_when_the_limit_stops_it_is_not_refused(tmp_path):
+    """Schedules of the one rule are between its conditions whenever those of the other have passed theirs."""
+    endless = """
+- name: mine/deeper
+  phase: scheduling
+  match: "tile(stages: ?s)"
+  where: [?s < 100000, ?s < 90000]
+  rhs: "tile(stages: ?s + 1)"
+  why: for this test
+"""
+    refused: dict[str, int] = {}
+    tiles = TILES.replace(", legal(tile)", "")
+    candidates(matmul(), rules_of(tmp_path, tiles + endless), load_chip("h200"), Options(max_schedules=40), None, refused)
+    assert refused and not [why for why in refused if "mine/deeper" in why]
 
 
 def test_a_word_and_a_question_are_answered_outside_of_egglog(tmp_path):
