@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 from autocomp.errors import ModelError, UnsupportedOp
@@ -143,14 +144,11 @@ def decompose(program: Any, name: str) -> Any:
     import torch
 
     check_apart(program, name)
-    table = torch.export.default_decompositions()
-    for kept in KEPT:
-        op, _, overload = kept.partition(".")
-        table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
+    table = _decompositions(tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")))
     try:
         with warnings.catch_warnings(), _states_in_shape():
             warnings.simplefilter("ignore")  # torch about its own trees, which it copies here
-            return program.run_decompositions(table)
+            return program.run_decompositions(table)  # a copy of the table
     except Exception as e:
         writer = next(_writers(program), None)
         if writer is not None:
@@ -158,6 +156,19 @@ def decompose(program: Any, name: str) -> Any:
             raise UnsupportedOp(f"'{spec.target}' is changed in place by {node.target}", where=place_of(node) or name, hint=PURE) from e
         raise ModelError(f"torch cannot decompose it: {_first_line(e)}", where=name,
                          hint="torch.export.export(..).run_decompositions() shows torch's own report") from e  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _decompositions(_composite: tuple[str, ...]) -> dict[Any, Any]:
+    """torch's own decompositions without those of KEPT. It looks through all operators that there are to make the table, so it is made once
+    for the operators that have a decomposition of their own now: libraries that are imported later may bring others."""
+    import torch
+
+    table = torch.export.default_decompositions()
+    for kept in KEPT:
+        op, _, overload = kept.partition(".")
+        table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
+    return dict(table.items())
 
 
 def check_apart(program: Any, name: str) -> None:
