@@ -37,13 +37,13 @@ class Global {
       if (!page) page.reset(new Past[Order::PAGE]);
       page[at % Order::PAGE] = {block, agent, time, order.bulk(agent)};
     });
-    return "";
+    return {};
   }
 
   // The same as Order::access for what is followed, by addresses
   std::string access(const View &v, uint16_t a, Time t, const void *p, size_t bytes, bool write) {
     const Array *in = array(p);
-    if (!in) return "";
+    if (!in) return {};
     const auto *place = static_cast<const unsigned char *>(p);
     const size_t at = in->first + (place - in->at);
     for (size_t i = at; i < at + bytes && place + (i - at) < in->at + in->bytes; ++i) {

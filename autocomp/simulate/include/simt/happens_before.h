@@ -126,7 +126,7 @@ class Order {
       Cell &c = cell(i);
       if (i == at || !c.same(was)) {  // neighbours have mostly the same past
         was = c;
-        found = {};
+        found.twice = nullptr, found.spoilt.clear();
         if (const Node *n = write ? overwrites(c, v, a, t, found) : reads(c, v, a, t, found)) return said(i, *n, a, write);
         to = c;
       }
@@ -137,14 +137,14 @@ class Order {
       }
       for (const Node &p : found.spoilt) spoilt.push_back({p.agent, p.time, i});
     }
-    return "";
+    return {};
   }
   // Threads may write the same value twice (waves that hold the same elements do). To be called when the writes have been done.
   std::string settled() {
     for (const Doubt &d : doubts)
       if (*d.at != d.was) return d.what;
     doubts.clear();
-    return "";
+    return {};
   }
   // Bytes of global memory have numbers from GLOBAL on, below the number that was reserved last
   static constexpr size_t GLOBAL = size_t(1) << 40, PAGE = 512;

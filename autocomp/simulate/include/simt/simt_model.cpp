@@ -12,7 +12,7 @@
 
 #include <csetjmp>
 #include <csignal>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,9 +42,9 @@ struct Lane {
   simt_index index{};
   bool done = false;
   std::vector<Copy> open;
-  std::deque<std::vector<Copy>> groups;
-  std::deque<simt::Time> ends;  // of the groups
-  std::deque<Bulk> stores;
+  std::list<std::vector<Copy>> groups;  // lists: an empty deque takes memory, and every thread of every block would make three
+  std::list<simt::Time> ends;           // of the groups
+  std::list<Bulk> stores;
   unsigned cluster = 0;  // generation of the cluster's barrier at which it has arrived, plus 1
   int statement = -1;    // the numbered one that it is at
   bool wrote = false;    // shared memory, since its last fence
@@ -75,8 +75,8 @@ struct Barrier {
 };
 struct Team {
   std::vector<simt_product> open;
-  std::deque<std::vector<simt_product>> groups;
-  std::deque<simt::Time> ends;
+  std::list<std::vector<simt_product>> groups;
+  std::list<simt::Time> ends;
   uint16_t engine = simt::NOBODY;
   int fenced = 0;  // its warps, by bits, whose registers are fenced since its last group of products
 };
