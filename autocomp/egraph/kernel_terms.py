@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autocomp.egraph.room import Need
-from autocomp.rewrite.expr import Call, Expr, Op, Ref, Word, walk
+from autocomp.rewrite.expr import Call, Expr, Op, Ref, Word, below, walk
 from autocomp.rewrite.where import Env, Unanswerable, asks_isl, evaluate, holds
 
 LIMIT = 2**62
@@ -71,6 +71,11 @@ def variables_of(e: Expr, free: Variables) -> tuple[str, ...]:
     return tuple(n for n in free if n in names)
 
 
+def mentions(e: Expr, free: Variables) -> bool:
+    """Whether an expression mentions a free variable."""
+    return e.name in free if isinstance(e, Ref) else any(mentions(x, free) for x in below(e))
+
+
 def condition(e: Expr, free: Variables, known: Known) -> Condition:
     """`free` are the variables that egglog binds; `known` answers for all others and for functions."""
     mentioned = variables_of(e, free)
@@ -83,7 +88,7 @@ def condition(e: Expr, free: Variables, known: Known) -> Condition:
 
 def number(e: Expr, free: Variables, known: Known) -> Number:
     """An expression as i64 arithmetic. Raises Unstated."""
-    if not variables_of(e, free):
+    if not mentions(e, free):
         value = known(e)
         if not isinstance(value, Number) or value.truth:
             raise Unstated(str(e))
@@ -136,7 +141,7 @@ def _truth(e: Expr, free: Variables, known: Known) -> str:
     if isinstance(e, Call) and e.name == "fits" and len(e.args) == 2:
         room = number(Call("int", (Call("room", e.args[:1]),)), free, known)
         return f"(bool-<= {number(e.args[1], free, known).text} {room.text})"
-    value = None if variables_of(e, free) else known(e)
+    value = None if mentions(e, free) else known(e)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Number) and value.truth:

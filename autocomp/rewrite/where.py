@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -77,11 +78,11 @@ def _part(e: Part, env: Env) -> Any:
 
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b, "%": lambda a, b: a % b,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
 }
+_NUMBERS = frozenset((int, float, bool))  # whatever the operator: neither a symbol nor a list
 
 
 def _operator(e: Op, env: Env) -> Any:
@@ -91,10 +92,11 @@ def _operator(e: Op, env: Env) -> Any:
     if e.op == "not":
         return not evaluate(e.args[0], env)
     args = [evaluate(a, env) for a in e.args]
-    if any(isinstance(a, Sym) for a in args) and e.op not in ("==", "!=", "in", "not in"):
-        raise Unanswerable(f"{e} depends on a symbolic dimension ({', '.join(map(str, args))})")
-    if e.op == "*" and any(isinstance(a, (tuple, str)) for a in args):
-        raise Unanswerable(f"{e} multiplies a list")
+    if not _NUMBERS.issuperset(map(type, args)):
+        if any(isinstance(a, Sym) for a in args) and e.op not in ("==", "!=", "in", "not in"):
+            raise Unanswerable(f"{e} depends on a symbolic dimension ({', '.join(map(str, args))})")
+        if e.op == "*" and any(isinstance(a, (tuple, str)) for a in args):
+            raise Unanswerable(f"{e} multiplies a list")
     try:
         return -args[0] if len(args) == 1 else _BINARY[e.op](*args)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError) as x:
@@ -144,13 +146,13 @@ def _explain(c: Expr, env: Env) -> str:
     """`rank(?c) == 0 is false: rank(?c) is 2`; of conditions that are joined by `and`, the first that fails."""
     while isinstance(c, Op) and c.op == "and":
         c = c.args[1] if evaluate(c.args[0], env) else c.args[0]
-    values = _seen(c, env)
-    return f"{_parts(c)[0]} is false" + (f": {values}" if values else "")
-
-
-def _seen(c: Expr, env: Env) -> str:
-    """`rank(?c) is 2`: the values of a condition's parts."""
     text, parts = _parts(c)
+    values = _seen(text, parts, env)
+    return f"{text} is false" + (f": {values}" if values else "")
+
+
+def _seen(text: str, parts: Iterable[tuple[str, Expr]], env: Env) -> str:
+    """`rank(?c) is 2`: the values of a condition's parts."""
     seen = {}
     for name, x in parts:
         try:
@@ -163,7 +165,7 @@ def _seen(c: Expr, env: Env) -> str:
 
 def held(conditions: tuple[Expr, ...], env: Env) -> tuple[tuple[str, str], ...]:
     """Conditions that hold, each with the values of its parts: `("rank(?x) <= 4", "rank(?x) is 2")`."""
-    return tuple((_parts(c)[0], _seen(c, env)) for c in conditions)
+    return tuple((_parts(c)[0], _seen(*_parts(c), env)) for c in conditions)
 
 
 @lru_cache(maxsize=1024)
