@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,16 +47,20 @@ FENCES = {"egglog": "autocomp/egraph", "islpy": "autocomp/loops"}
 SOURCES = sorted([*ROOT.glob("autocomp/**/*.py"), *ROOT.glob("targets/**/*.py")])
 
 
+@cache
 def statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """(import, at import time) of a file, those under TYPE_CHECKING left out."""
-    tree = ast.parse(path.read_text())
-    skip = {
-        id(n) for i in ast.walk(tree) if isinstance(i, ast.If) and "TYPE_CHECKING" in ast.unparse(i.test) for n in ast.walk(i)
-    }
+    """(import, at import time) of a file, those under TYPE_CHECKING left out. Each file is read once: several tests ask."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    branches = [n for n in nodes if isinstance(n, ast.If)] if "TYPE_CHECKING" in text else []
+    checks = [n for n in branches if "TYPE_CHECKING" in ast.unparse(n.test)]
+    skip = {id(n) for i in checks for n in ast.walk(i)}
     top = {id(n) for n in tree.body}
-    return [(n, id(n) in top) for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom) and id(n) not in skip]
+    return [(n, id(n) in top) for n in nodes if isinstance(n, ast.Import | ast.ImportFrom) and id(n) not in skip]
 
 
+@cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """(module, at import time) for every import, those under TYPE_CHECKING left out."""
     out = []
