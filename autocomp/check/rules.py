@@ -21,6 +21,7 @@ from autocomp.deadline import current
 from autocomp.egraph.choose import Joins, directives_of, found_together
 from autocomp.egraph.kernel_egraph import UNTILED, Found
 from autocomp.egraph.kernel_terms import is_legal
+from autocomp.egraph.room import levels
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
@@ -130,6 +131,8 @@ class _Check:
 
     def on(self, machine: Target) -> str:
         """A kernel of one target with the schedule that is wrong, "" if none is."""
+        if self.lacks_room(machine):
+            return ""
         if wrong := self.out_of_order(machine) or self.too_large(machine):
             return wrong
         printed = 0
@@ -160,6 +163,12 @@ class _Check:
             printed += bool(some)
         self.kernels += printed
         return ""
+
+    def lacks_room(self, machine: Target) -> bool:
+        """Whether a rule that makes tiles asks for room in a memory that the chip has not: then it makes none of any kernel."""
+        if self.rule.phase != "tiling" or of_recurrences(self.rule) or not isinstance(self.rule.match, Apply):
+            return False
+        return not levels(self.rule, self.rule.match.op) <= {m.name for m in machine.chip.memories}
 
     def out_of_order(self, machine: Target) -> str:
         """Of a rule that does not ask isl: a kernel in which order matters, with a schedule that breaks it."""

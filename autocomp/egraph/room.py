@@ -83,6 +83,13 @@ def needs(rule: Rule, form: str) -> tuple[Need, ...]:
     return tuple(_NEEDS[form](tile)) if form in _NEEDS else ()
 
 
+def levels(rule: Rule, form: str) -> frozenset[str]:
+    """The memories in which a tiling rule asks for room: on a chip that lacks one of them it makes nothing."""
+    asked = [e for c in rule.where for e in ([n.available for n in needs(rule, form)] if is_room(c) else [c])]
+    named = [e.args[0] for e in asked if isinstance(e, Call) and e.name in ("room", "fits") and e.args]
+    return frozenset(x.name.lower() for x in named if isinstance(x, Word)) - {"registers"}
+
+
 @dataclass(frozen=True)
 class _Tile:
     """The fields of a schedule by the names of its columns; those that a rule does not give are a schedule's own."""

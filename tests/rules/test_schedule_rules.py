@@ -10,6 +10,7 @@ import pytest
 from autocomp.targets import load_target
 from typer.testing import CliRunner
 
+from autocomp.check import rules
 from autocomp.check.dependent import dependent
 from autocomp.check.kernels import FORMS, drawn, with_form
 from autocomp.check.rules import asks, check_kernel_rule
@@ -249,3 +250,12 @@ def test_families_make_kernels_of_the_forms_that_they_are_drawn_for(target: str)
             roles = roles_of(k)
             assert {roles.form, *(["scan"] if roles.scan is not None else [])} <= {*forms}, family.__name__
     assert [f.__name__ for f in with_form("scan")] == ["_scan"]
+
+
+def test_nothing_is_drawn_for_a_chip_without_the_memory_that_a_rule_asks_room_in(monkeypatch: pytest.MonkeyPatch):
+    """It makes no tile of anything there, and to find that out every kernel would be tried."""
+    (rule,) = parse_rules(WARPS, "mine.yaml")
+    check = rules._Check(rule, (), FEW, 0)
+    monkeypatch.setattr(rules, "drawn", lambda *of: pytest.fail("drawn"))
+    lacking = [name for name in ("cuda", "maca", "ascend", "cpu") if check.lacks_room(load_target(name))]
+    assert lacking == ["ascend", "cpu"] and not any(check.on(load_target(name)) for name in lacking)
