@@ -37,7 +37,7 @@ from autocomp.tile.plan import (
     Order,
     Signal,
 )
-from tests.helpers import goldens
+from tests.helpers import device_graphs, goldens
 from tests.helpers.device_graphs import gemm, graph
 from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import HALVES, split
@@ -93,6 +93,7 @@ def plans() -> list[Plan]:
     """Of all goldens, and of others."""
     found: dict[tuple[str, str], Plan] = {}
     check = printer.require
+    device_graphs.printed.cache_clear()
 
     def keep(file: str, body: Body, kernel: str, takers: int = 1) -> None:
         check(body, kernel, takers)

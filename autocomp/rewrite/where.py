@@ -121,7 +121,7 @@ def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
             if not evaluate(c, env):
                 return Answer(False, partial(_explain, c, env))
         except Unanswerable as x:
-            return Answer(False, partial(str, x))
+            return Answer(False, partial(str, x.with_traceback(None)))  # which would hold every frame from here to the program
     return YES
 
 
