@@ -9,7 +9,7 @@ hardly determine (one number in which two large ones cancel) is beyond any such 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 
@@ -91,6 +91,11 @@ def tolerance(graph: Graph, name: str, want: np.ndarray, noise: float = 1.0, coa
     r = SAFETY * noise * max(relative_error(graph)[name], node.type.dtype.eps, coarse)
     finite = np.abs(want[np.isfinite(want)])
     return Tolerance(r, r * float(finite.max()) if finite.size else 0.0)
+
+
+def coarseness(schedules: Iterable[str]) -> float:
+    """`coarse` of kernels under these schedules: TF32 where one of them rounds its factors to it."""
+    return TF32 if any("tf32" in s for s in schedules) else 0.0
 
 
 def shaken(feed: Mapping[str, np.ndarray], k: int) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from autocomp.errors import VerificationError
 from autocomp.ir.node import Graph
 from autocomp.ir.orders import in_memory_order
 from autocomp.ir.reference import evaluate, input_sizes
-from autocomp.ir.tolerance import SAFETY, TF32, Deviation, Tolerance, deviation, shaken, tolerance
+from autocomp.ir.tolerance import SAFETY, Deviation, Tolerance, coarseness, deviation, shaken, tolerance
 from autocomp.runtime.executor import apart
 from autocomp.runtime.inputs import random_inputs, sizes_to_try
 
@@ -79,7 +79,7 @@ def allowed(program: Any, feed: Mapping[str, np.ndarray], want: Mapping[str, np.
     """How far each output of a program may be from `want` on `feed`, as one number for all its elements: the tolerance of `ir.tolerance`,
     more where values rounded to their types, or inputs an ulp away, move outputs further."""
     graph = program.graph
-    coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
+    coarse = coarseness(k.schedule for k in program.kernels)
     natural = _natural(graph, feed, want, 2.0, None)
     more = max(1.0, SAFETY * natural.shaken, ROUNDED * natural.rounded)
     found = {n: tolerance(graph, n, w, coarse=coarse) for n, w in want.items()}
@@ -89,7 +89,7 @@ def allowed(program: Any, feed: Mapping[str, np.ndarray], want: Mapping[str, np.
 def _verify_on(program: Any, feed: dict[str, np.ndarray], seed: int) -> Verification:
     graph = program.graph
     sizes = input_sizes(graph, in_memory_order(feed, graph.input_orders))
-    coarse = TF32 if any("tf32" in k.schedule for k in program.kernels) else 0.0
+    coarse = coarseness(k.schedule for k in program.kernels)
     want = evaluate(graph, feed)
     c = compare(graph, feed, program.run(apart(graph, feed)), coarse, want)
     d = c.worst

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from autocomp.errors import AutocompError, VerificationError
 from autocomp.frontends import load
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.tolerance import TF32
+from autocomp.ir.tolerance import coarseness
 from autocomp.options import Options
 from autocomp.rewrite.check import check_rule
 from autocomp.rewrite.load import load_rules
@@ -302,7 +302,7 @@ def printed(request: Request) -> list[tuple[Target, str, KernelSource, float]]:
     """Target, stored form and source of every generated kernel, and how coarse its factors may be."""
     program = _program(request)
     kernels = {c.kernel.name: c.kernel for c in program.calls.calls}
-    coarse = {k.name: TF32 if "tf32" in k.schedule else 0.0 for k in program.kernels}
+    coarse = {k.name: coarseness([k.schedule]) for k in program.kernels}
     return [(program.target, encode(kernels[n]), s, coarse[n]) for n, s in program.printed.items()]
 
 

@@ -116,19 +116,19 @@ def _leave(at: Printer, t: Tensor, x: Turned, box: str) -> None:
             here = {near: column("c")} | _coordinates(x.axes[:-1], f"c / {width}")
             _move(at, x, _outside(at, x, here), _to(at, t, here), _from(x, box, here))
         return
-    whole = threads % width == 0
-    held, u, n = (at.names.fresh(name) for name in ("held", "u", "row" if whole else "c"))
-    first, last, step = (f"threadIdx.x / {width}", rows, threads // width) if whole else ("threadIdx.x", x.chunks, threads)
-    each = gcd(x.chunks // threads, UNDER_WAY)
-    number = f"({n} + {u} * {step})"
-    here = {near: at.names.fresh("column") if whole else column(number)}
-    here |= _coordinates(x.axes[:-1], number if whole else f"{number} / {width}")
-    beyond = ""
-    if whole:
-        at.put(f"const int {here[near]} = {column('threadIdx.x')};")
-        beyond = " && ".join(_outside(at, x, {near: here[near]}))
-    others = _outside(at, x, {a: i for a, i in here.items() if a != near or not whole})
-    steps = f"for (int {n} = {first}; {n} < {last}; {n} += {step * each})"
+    held, u, each = at.names.fresh("held"), at.names.fresh("u"), gcd(x.chunks // threads, UNDER_WAY)
+    if threads % width:
+        c = at.names.fresh("c")
+        number = f"({c} + {u} * {threads})"
+        here = {near: column(number)} | _coordinates(x.axes[:-1], f"{number} / {width}")
+        beyond, others = "", _outside(at, x, here)
+        steps = f"for (int {c} = threadIdx.x; {c} < {x.chunks}; {c} += {threads * each})"
+    else:
+        row, below = at.names.fresh("row"), threads // width
+        mine, above = {near: at.names.fresh("column")}, _coordinates(x.axes[:-1], f"({row} + {u} * {below})")
+        at.put(f"const int {mine[near]} = {column('threadIdx.x')};")
+        here, beyond, others = mine | above, " && ".join(_outside(at, x, mine)), _outside(at, x, above)
+        steps = f"for (int {row} = threadIdx.x / {width}; {row} < {rows}; {row} += {below * each})"
     with at.block(f"if ({beyond})") if beyond else nullcontext(), at.block(steps):
         at.put(f"ac_pack_of<{x.vector}, {STORED[t.dtype.name]}> {held}[{each}];")
         with at.over(each, u):
