@@ -40,7 +40,7 @@ from autocomp.ir.monoid_terms import alone
 from autocomp.ir.rounding import rounded_already, unrounded
 from autocomp.ir.scalar import narrows
 from autocomp.ir.sizes import spelt
-from autocomp.ir.types import BOOL, DType, Sym
+from autocomp.ir.types import BOOL, DType, Sym, same_number
 from autocomp.loops.access import simplest
 
 
@@ -100,10 +100,10 @@ class Inliner:
         v = self.value(cls, index)
         if not guard:
             return v
-        if isinstance(v, Load) and (not v.guard or v.fill == fill):
+        if isinstance(v, Load) and (not v.guard or same_number(v.fill, fill)):
             return replace(v, guard=tuple(dict.fromkeys(v.guard + guard)), fill=fill)
         safe = rewrite(v, lambda e: replace(e, guard=tuple(dict.fromkeys(e.guard + guard))) if isinstance(e, Load) else e)
-        if fill == 0 and _only_cast(safe):  # what is read outside is 0 already
+        if same_number(fill, 0) and _only_cast(safe):  # what is read outside is 0 already
             return safe
         value = int(fill) if not dtype.is_float else fill
         return Map(dtype, "where", (Inside.of(guard), safe, Const(dtype, value)))
@@ -132,7 +132,7 @@ def _only_cast(e: Expr) -> bool:
     """Is it an element of a tensor, 0 outside of its guard, in another type of numbers?"""
     while isinstance(e, Map) and e.fn == "cast":
         e = e.args[0]
-    return isinstance(e, Load) and e.fill == 0
+    return isinstance(e, Load) and same_number(e.fill, 0)
 
 
 class Bodies:

@@ -25,7 +25,7 @@ from autocomp.ir.decided import decided
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import SCALAR, convert
-from autocomp.ir.types import BOOL, DTYPES, TensorType, dim_hint, holds_symbol
+from autocomp.ir.types import BOOL, DTYPES, TensorType, dim_hint, holds_symbol, same_number
 from autocomp.options import Options
 from autocomp.rewrite.expr import Lit, Ref, Word
 from autocomp.rewrite.functions import Operand, tensor_functions
@@ -120,7 +120,7 @@ class Subject:
                 known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
                 constant = any(self.constant[n] or self._constant(n) for n in names)
                 for n in names:
-                    if not _same(self.uniform[n], known) or self.constant[n] != constant:
+                    if not same_number(self.uniform[n], known) or self.constant[n] != constant:
                         self.uniform[n], self.constant[n] = known, constant
                         changed = True
 
@@ -139,11 +139,6 @@ class Subject:
 
     def operand(self, n: int) -> Operand:
         return Operand(self.types[n], self.constant[n], self.uniform[n], self.decides[n], self.least[n])
-
-
-def _same(a: float | None, b: float | None) -> bool:
-    """Whether two facts are one number: NaN is itself here, or facts would change for ever."""
-    return a == b or (a is not None and b is not None and a != a and b != b)
 
 
 def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = (),
@@ -414,7 +409,7 @@ def _match(subject: Subject, q: Query, row: tuple[object, ...], functions: Mappi
             variables[v[2:]] = subject.operand(names[v[2:]])
     env = Env(variables, functions)
     for v, lit in q.literals:
-        if subject.uniform[int(values[v])] != float(lit.value):  # type: ignore[call-overload]
+        if not same_number(subject.uniform[int(values[v])], float(lit.value)):  # type: ignore[call-overload]
             return ""
     reason = _bind(q, values, variables, env, subject)
     if reason is not None:
@@ -463,7 +458,7 @@ def _bind(q: Query, values: Mapping[str, object], variables: dict[str, Any], env
                 return f"this {p.op} has no attribute {name}"
             have = attrs[name]
             if isinstance(e, Ref):
-                if e.name in variables and variables[e.name] != have:
+                if e.name in variables and not _same(variables[e.name], have):
                     return ""
                 variables[e.name] = have
             else:
@@ -473,9 +468,14 @@ def _bind(q: Query, values: Mapping[str, object], variables: dict[str, Any], env
             want = e.name if isinstance(e, Word) else evaluate(e, env)
         except Unanswerable as x:
             return str(x)
-        if want != have:
+        if not _same(want, have):
             return ""
     return None
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two attributes are one: of numbers the sign of zero counts."""
+    return bool(a == b) and (not isinstance(b, float) or same_number(a, b))
 
 
 def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], env: Env, like: TensorType,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
+from math import copysign, prod
 
 import ml_dtypes
 import numpy as np
@@ -144,6 +144,11 @@ def dim_hint(d: Dim) -> int:
     return max(d.multiple, mid // d.multiple * d.multiple)
 
 
+def may_be_one(d: Dim) -> bool:
+    """Whether a dimension is open and may be 1 when the program runs."""
+    return isinstance(d, Sym) and d.lo <= 1 <= d.hi and d.multiple == 1
+
+
 @dataclass(frozen=True)
 class TensorType:
     """dtype and shape; a scalar has shape ()."""
@@ -170,6 +175,13 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(str(d) for d in self.shape)}]"
+
+
+def same_number(a: float | None, b: float | None) -> bool:
+    """Whether two numbers are one: 0.0 and -0.0 are two (their reciprocals are far apart), NaN is itself."""
+    if a is None or b is None or a != b:
+        return a is b or (a != a and b != b)
+    return a != 0 or copysign(1.0, a) == copysign(1.0, b)
 
 
 def holds_symbol(v: object) -> bool:

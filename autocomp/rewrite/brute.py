@@ -110,7 +110,7 @@ class _Walk:
                     self.bind(a.name, t)
                 elif isinstance(a, Lit):
                     v = float(a.value) if isinstance(a.value, (int, float)) else 0.0
-                    self.bindings[literal_key(a)] = Uniform(t, -v if v == 0 and t.dtype.is_float and self.rng.random() < 0.5 else v)
+                    self.bindings[literal_key(a)] = Uniform(t, v)
             for k, e in p.attrs:
                 if isinstance(e, Ref):
                     self.bindings[e.name] = self.known[e.name] = values[k]

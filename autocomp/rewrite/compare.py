@@ -31,7 +31,8 @@ MOVED = 16.0  # times what disturbed values move the left side
 DISTURBED = 6
 STEPS = frozenset({"floor", "ceil", "round", "trunc", "sign", "mod", "fmod", "floordiv", "idiv", "reduce_argmax", "reduce_argmin",
                    "maxpool_index", "topk"})  # fmt: skip
-ZEROS_EITHER_WAY = frozenset({"max", "min", "relu", "sign", "mod", "fmod", "pow"})  # which zero they give is not said
+ZERO_OF_TWO = frozenset({"max", "min", "relu"})  # which zero they give of zeros of both signs is not said
+ZEROS_EITHER_WAY = frozenset({"sign", "mod", "fmod", "pow"})  # nor which one these give
 
 
 class Undefined(Exception):
@@ -82,11 +83,12 @@ def _shown(fed: Mapping[str, np.ndarray]) -> str:
 
 # ---- evaluation
 def values(
-    root: Node, fed: Mapping[str, np.ndarray], disturb: np.random.Generator | None = None, unit: float = 0.0
+    root: Node, fed: Mapping[str, np.ndarray], disturb: np.random.Generator | None = None, unit: float = 0.0, zero: float | None = None
 ) -> dict[int, np.ndarray]:
     """The value of every node below `root`, each in its own type. Raises Undefined.
 
     disturb: every float is moved by up to half a unit in the last place of its type; inputs by `unit`, relative to themselves.
+    zero: what the larger and the smaller of 0.0 and -0.0 are.
     """
     out: dict[int, np.ndarray] = {}
     for n in Graph("", (), (("y", root),)).nodes():
@@ -95,7 +97,10 @@ def values(
             if disturb is not None and n.type.dtype.is_float:
                 v = v.astype(np.float64) * (1 + unit * disturb.uniform(-1, 1, v.shape))
         else:
-            v = _value(n, tuple(out[id(i)] for i in n.inputs), disturb)
+            args = tuple(out[id(i)] for i in n.inputs)
+            v = _value(n, args, disturb)
+            if zero is not None and n.op in ZERO_OF_TWO and n.type.dtype.is_float:
+                v = _with_zero(v, args, zero)
         out[id(n)] = v
     return out
 
@@ -117,6 +122,12 @@ def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | N
             v = v.astype(np.float64)
             return v * (1 + n.type.dtype.eps / 2 * disturb.uniform(-1, 1, v.shape)) if _rounds(n) else v
         return v.astype(n.type.dtype.numpy)
+
+
+def _with_zero(v: np.ndarray, args: Sequence[np.ndarray], zero: float) -> np.ndarray:
+    """The larger or smaller of the operands (of one: of it and 0.0) `v`, where these are zeros of both signs `zero`."""
+    signs = [(a == 0) & (np.signbit(a) == s) for a in (args if len(args) > 1 else (*args, np.zeros((), v.dtype))) for s in (False, True)]
+    return np.where((signs[0] | signs[2]) & (signs[1] | signs[3]), np.asarray(zero, v.dtype), v)
 
 
 def _rounds(n: Node) -> bool:
@@ -156,7 +167,7 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
         same = (p == q) | (np.isnan(p) & np.isnan(q))
     if x.rule.exact:
         if floating and not any(n.op in ZEROS_EITHER_WAY or _length(n) > 1 for n in both):
-            same &= (p != 0) | (np.signbit(p) == np.signbit(q))
+            same &= (p != 0) | _same_zero(x.left, right, fed)
         if kind == TIES and any(_length(n) > 1 and not n.op.startswith("reduce_") for n in both):
             return np.zeros(same.shape, bool)  # sums of products of far apart numbers, in another order
         if not floating or kind in DYADIC or not _sums_of_doubles(both):
@@ -180,6 +191,13 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     if kind not in (LARGE, SCALED, SHIFTED) and not extreme:
         bad |= np.isinf(p) & ~lost
     return np.asarray(bad & ~same)
+
+
+def _same_zero(left: Node, right: Node, fed: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Where the right side's sign is the left one's, or the left one's is not said: it depends on which of two zeros is the larger."""
+    signs = [[np.signbit(_double(values(side, fed, zero=z)[id(side)])) for z in (0.0, -0.0)] for side in (left, right)]
+    (a, b), (c, d) = signs
+    return np.asarray((a != b) | (a == c) & (a == d))
 
 
 def _close(

@@ -234,7 +234,7 @@ class _Growth:
                 t = TensorType(t.dtype, like.shape)
             value = float(p.value) if isinstance(p, Lit) and isinstance(p.value, (int, float)) else 0.0
             if isinstance(p, Lit):
-                self.bindings[literal_key(p)] = Uniform(t, -0.0 if value == 0 and t.dtype.is_float and chance(rng, 0.5) else value)
+                self.bindings[literal_key(p)] = Uniform(t, value)
             return t
         return self._application(p, like)
 
@@ -352,7 +352,8 @@ class _Growth:
                     continue
                 if isfinite(at[0]) and isfinite(at[1]) and at[1] != at[0]:
                     root = 1.0 - at[0] / (at[1] - at[0])
-                    fitted = Uniform(u.type, root)
+                    both = root == 0 and u.type.dtype.is_float  # -0.0 == 0 as well
+                    fitted = Uniform(u.type, -0.0 if both and chance(rng, 0.5) else root)
                     self.bindings[name], self.operands[name] = fitted, Operand(u.type, True, fitted.held)
 
     def _difference(self, equal: tuple[Expr, ...], name: str, t: TensorType, v: float) -> float:

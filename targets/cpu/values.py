@@ -12,7 +12,7 @@ from autocomp.targets.cpu.storage import Place, places
 from autocomp.targets.cpu.tree import Node
 from autocomp.targets.cpu.vectors import kind_of, mask_text, select, stored_as, vector_of
 
-from autocomp.ir.types import DType
+from autocomp.ir.types import DType, same_number
 
 
 class Values:
@@ -129,7 +129,7 @@ class Values:
                 ok = f"({lanes}{f' & vi_set(-{same})' if same else ''})"
                 s = stored_as(d)
                 text = f"{kind}_load{s}_where({ok}, {at})" if stride == 1 else f"{kind}_strided{s}_where({ok}, {at}, {stride})"
-                return text if v.fill == 0 else f"{select(kind)}({ok}, {text}, {fill})"
+                return text if same_number(v.fill, 0) else f"{select(kind)}({ok}, {text}, {fill})"
             text = self._get(at, str(stride), d)
             return f"({guard_text(v.guard)} ? {text} : {fill})" if v.guard else text
         p, w = self.places[name], working(d)

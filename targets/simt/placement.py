@@ -17,7 +17,7 @@ from autocomp.targets.simt.strips import slid, strip_of
 
 from autocomp.cost.derived import constant
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.types import widens
+from autocomp.ir.types import same_number, widens
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, free_layout, split
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
@@ -340,7 +340,7 @@ class Placer:
         first = next((d.axis for d in (*(d for d in layout.reg[:1] if d.axis not in self.scanned), *layout.lane) if d.axis), "")
         if view is not None and layout.lane and layout.lane[0] == Digit(self.slid_along(view), 1, layout.lane[0].count):
             return  # windows of neighbouring threads are neighbours
-        if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or view.fill:
+        if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or not same_number(view.fill, 0):
             return
         grain = VECTOR_BYTES // buf.dtype.bytes
         across, outer = self.size(near), self.group(x for x in buf.axes if x != near)

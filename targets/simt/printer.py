@@ -375,8 +375,8 @@ class Printer(Coordinates):
                 self.put(read)
             else:
                 zero = literal(0, t.dtype)
-                other = literal(t.fill, t.dtype) if t.guard and t.fill else zero
-                if there and t.guard and t.fill:
+                other = literal(t.fill, t.dtype) if t.guard else zero
+                if there and other != zero:
                     other = f"{' && '.join(there)} ? {other} : {zero}"
                 self.read_where(t, v, f"&{name}[{r}]", ok, address, other, how)
 

@@ -121,7 +121,11 @@ def test_a_quoted_condition_is_refused() -> None:
     ("sub(x, const(0.0, f32))", [True, False]),
     ("add(x, const(-0.0, f32))", [True, False]),
     ("sub(x, const(-0.0, f32))", [False, False]),
+    ("sub(x, const(1.0, f32))\n%1 = max(%0, const(0.0, f32))", [False, False]),  # the larger of -1 and 0.0
+    ("sub(x, const(1.0, f32))\n%1 = max(%0, const(-0.0, f32))", [True, True]),
+    ("pad(x, lo=[1], hi=[1], value=0.0)", [False, True, False, False]),
+    ("pad(x, lo=[1], hi=[1], value=-0.0)", [True, True, False, True]),
 ])  # fmt: skip
 def test_exact_programs_keep_the_sign_of_zero(text, signs):
-    program = autocomp.optimize(f"graph g\ninput x: f32[2]\n%0 = {text}\noutput y = %0\n", exact=True)
+    program = autocomp.optimize(f"graph g\ninput x: f32[2]\n%0 = {text}\noutput y = %{int('%1' in text)}\n", exact=True)
     assert np.signbit(program(np.array([-0.0, 0.0], "f4"))).tolist() == signs

@@ -59,6 +59,10 @@ def test_an_example_may_carry_constants():
     ("lhs: 'sub(?x, ?x)', rhs: 'mul(?x, 0)', examples: [{x: 'f64[2]'}]", "left 0.0, right -0.0"),
     ("lhs: 'sub(?x, ?x)', rhs: 'mul(?x, 0)', exact: false, examples: [{x: 'f64[2]'}]", None),     # equal, inf and NaN too
     ("lhs: 'mul(?x, 0)', rhs: 'sub(?x, ?x)', where: [shape(?root) == shape(?x)], exact: false, examples: [{x: 'f64[2]'}]", None),
+    ("lhs: 'max(?x, ?c)', rhs: 'relu(?x)', where: [is_float(?x), value(?c) == 0, shape(?root) == shape(?x)], examples: [{x: 'f64[3]', c: 0}]",
+     "left -0.0, right 0.0"),                                         # of -0.0
+    ("lhs: 'max(?x, 0)', rhs: 'relu(?x)', where: [is_float(?x), shape(?root) == shape(?x)], examples: [{x: 'f64[3]'}]", None),
+    ("lhs: 'max(?x, ?y)', rhs: 'max(?y, ?x)', examples: [{x: 'f64[3]', y: 'f64[3]'}]", None),
     ("lhs: 'max(?x, ?x)', rhs: 'abs(?x)', where: [is_int(?x)], examples: [{x: 'i32[3]'}]", ": left -"),
     ("lhs: 'div(mul(?x, ?c), ?c)', rhs: '?x', where: [rank(?c) == 0], examples: [{x: 'f64[3]', c: 3}]", "element ["),
 ])  # fmt: skip
@@ -86,11 +90,12 @@ def test_instances_have_odd_shapes_and_several_dtypes():
     assert any(tuple(p[k] for k in p) != tuple(range(len(p))) for p in turned), "every permutation is its own inverse"
 
 
-def test_a_number_of_the_left_side_is_drawn_as_a_tensor_and_with_either_zero():
-    rule = rule_of("lhs: 'add(?x, 0)', rhs: '?x', where: [is_float(?x)], examples: [{x: 'f64[4]'}]")
+@pytest.mark.parametrize("number", ["0", "-0.0"])
+def test_a_number_of_the_left_side_is_drawn_as_a_tensor_and_with_its_own_sign(number):
+    rule = rule_of(f"lhs: 'sub(?x, {number})', rhs: '?x', where: [is_float(?x)], exact: false, examples: [{{x: 'f64[4]'}}]")
     zeros = [v for b in instances(rule, 80) for v in b.values() if isinstance(v, Uniform)]
     assert any(v.type.shape for v in zeros)
-    assert {str(v.value) for v in zeros} == {"0.0", "-0.0"}
+    assert {str(v.value) for v in zeros} == {str(float(number))}
 
 
 def test_an_instance_that_the_conditions_refuse_counts_for_nothing():
