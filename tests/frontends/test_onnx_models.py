@@ -14,7 +14,7 @@ ort = pytest.importorskip("onnxruntime")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import models  # noqa: E402
 
-from autocomp.errors import ModelError  # noqa: E402
+from autocomp.errors import AutocompError, ModelError  # noqa: E402
 from autocomp.frontends.onnx import load_onnx  # noqa: E402
 from autocomp.ir.reference import evaluate  # noqa: E402
 
@@ -74,3 +74,14 @@ def test_named_dimension_is_kept_or_fixed() -> None:
         load_onnx(m, dims={"bach": 4})
     bounded = load_onnx(m, dims={"batch": (1, 64)}).inputs[0].type.shape[0]
     assert (bounded.lo, bounded.hi) == (1, 64)
+
+
+def test_a_squeeze_without_axes_of_an_open_dimension_that_may_be_1_is_refused() -> None:
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", ("batch", 1, 3)), ("y", None)))
+    m = helper.make_model(helper.make_graph([helper.make_node("Squeeze", ["x"], ["y"])], "g", [x], [y]),
+                          opset_imports=[helper.make_opsetid("", 20)])  # fmt: skip
+    with pytest.raises(AutocompError, match=r"(?s)without axes, and its axis 0 \('batch'\) may be 1 .*axes \[1\], or .*dims=\{'batch': 2\}"):
+        load_onnx(m)
+    assert str(load_onnx(m, dims={"batch": (2, 64)}).outputs[0][1].type) == "f32[batch, 3]"

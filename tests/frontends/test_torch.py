@@ -149,6 +149,18 @@ def test_dynamic_dimensions_are_symbols_with_bounds():
         program(R(65, 8))
 
 
+def test_a_squeeze_of_a_dimension_that_may_be_1_is_refused():
+    """torch traces it as one that is not dropped, and drops it where it is 1."""
+    exported = lambda f, least: torch.export.export(
+        Apply(f).eval(), (R(4, 1, 3),), dynamic_shapes=(({0: torch.export.Dim("batch", min=least, max=64)},),)
+    )
+    for f, least in ((lambda x: x.squeeze(), 1), (lambda x: x.squeeze((0, 1)), 0), (lambda x: x.squeeze(-3), 1)):
+        with pytest.raises(UnsupportedOp, match=r"(?s)dimension 0 \('batch'\) may be 1 .*\[1\] here.*Dim\('batch', min=2\)"):
+            load_torch(exported(f, least))
+    for f, least in ((lambda x: x.squeeze(), 2), (lambda x: x.squeeze(1), 1)):
+        assert str(load_torch(exported(f, least)).outputs[0][1].type) == "f32[batch, 3]"
+
+
 def test_an_operator_without_a_row_is_refused_with_its_place():
     module = nn.Sequential(nn.Linear(4, 4), Apply(lambda x: torch.linalg.qr(x)[0]))
     with pytest.raises(UnsupportedOp, match=r"1 \(.*ATen operator 'aten.linalg_qr"):

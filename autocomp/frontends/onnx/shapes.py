@@ -13,7 +13,7 @@ from autocomp.frontends.onnx.data import MAX_GENERATED_BYTES
 from autocomp.frontends.onnx.registry import LOWERINGS, Lowering, lower
 from autocomp.ir.node import Node
 from autocomp.ir.ops.repeats import PAD_MODES
-from autocomp.ir.types import I64, Dim, Sym, TensorType, dtype_of
+from autocomp.ir.types import I64, Dim, Sym, TensorType, dtype_of, may_be_one
 
 
 def dims_of(c: Call, i: int) -> tuple[Dim, ...]:
@@ -73,6 +73,10 @@ def squeeze(c: Call) -> Node:
     x = c.x()
     given = c.ints_at("axes", 1)
     axes = [k for k, d in enumerate(x.type.shape) if d == 1] if given is None else c.axes(given, x.type.rank)
+    if given is None and (k := next((k for k, d in enumerate(x.type.shape) if may_be_one(d)), None)) is not None:
+        n = x.type.shape[k]
+        c.refuse(f"squeezes {x.type} without axes, and its axis {k} ('{n}') may be 1 when the program runs",
+                 f"give it axes {list(axes)}, or fix the dimension: dims={{'{n}': 2}}")  # fmt: skip
     if any(x.type.shape[k] != 1 for k in axes):
         c.broken(f"squeezes axes {list(axes)} of {x.type}, which are not all 1")
     return reshape(c, x, tuple(d for k, d in enumerate(x.type.shape) if k not in axes))

@@ -12,13 +12,24 @@ from autocomp.budget import check_table
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import total
-from autocomp.ir.types import BOOL, I64, Dim, Sym
+from autocomp.ir.types import BOOL, I64, Dim, Sym, may_be_one
 
 
-@row("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
+@row("view", "reshape", "_unsafe_view", "unsqueeze", "flatten", "unflatten")
 def _view(c: Call, x: Node, *_: Any) -> Node:
     assert c.out is not None
     return c.op("reshape", x, shape=c.out.shape)
+
+
+@row("squeeze")
+def _squeeze(c: Call, x: Node, dim: int | list[int] | None = None) -> Node:
+    """torch traces open dimensions as if they were not 1, and drops them where they are."""
+    asked = range(x.type.rank) if dim is None else [axis_of(x, d) for d in (dim if isinstance(dim, list) else [dim])]
+    if (k := next((k for k in asked if may_be_one(x.type.shape[k])), None)) is not None:
+        ones = [d for d in range(x.type.rank) if x.type.shape[d] == 1]
+        raise c.refuse(f"its dimension {k} ('{x.type.shape[k]}') may be 1 when the program runs, and the result would have another rank",
+                       f"name dimensions that are 1 ({ones} here), or say that it is more: Dim('{x.type.shape[k]}', min=2)")  # fmt: skip
+    return _view(c, x)
 
 
 @row("expand", "expand_as", "broadcast_to")

@@ -15,7 +15,7 @@ from autocomp.frontends.tracing.registry import function
 from autocomp.ir.builder import Builder
 from autocomp.ir.ops.pointwise import broadcast_shapes
 from autocomp.ir.ops.repeats import PAD_MODES
-from autocomp.ir.types import DType
+from autocomp.ir.types import DType, may_be_one
 
 
 @function("reshape")
@@ -69,6 +69,9 @@ def expand_dims(x: Tracer, axis: Any) -> Tracer:
 @function("squeeze")
 def squeeze(x: Tracer, axis: Any = None) -> Tracer:
     drop = [k for k, d in enumerate(x.shape) if d == 1] if axis is None else list(axes_of(axis, x.ndim))
+    if axis is None and (k := next((k for k, d in enumerate(x.shape) if may_be_one(d)), None)) is not None:
+        raise UnsupportedOp(f"squeezes {x.type} without axes, and its axis {k} ('{x.shape[k]}') may be 1 when the program runs", where="trace",
+                            hint=f"name the axes: squeeze(axis={tuple(drop)})" if drop else "leave it out")  # fmt: skip
     if any(x.shape[k] != 1 for k in drop):
         raise ModelError(f"squeezes axes {drop} of {x.type}, which are not all 1", where="trace")
     return x.reshape(tuple(d for k, d in enumerate(x.shape) if k not in drop))
