@@ -70,8 +70,11 @@ def expand_dims(x: Tracer, axis: Any) -> Tracer:
 def squeeze(x: Tracer, axis: Any = None) -> Tracer:
     drop = [k for k, d in enumerate(x.shape) if d == 1] if axis is None else list(axes_of(axis, x.ndim))
     if axis is None and (k := next((k for k, d in enumerate(x.shape) if may_be_one(d)), None)) is not None:
-        raise UnsupportedOp(f"squeezes {x.type} without axes, and its axis {k} ('{x.shape[k]}') may be 1 when the program runs", where="trace",
-                            hint=f"name the axes: squeeze(axis={tuple(drop)})" if drop else "leave it out")  # fmt: skip
+        raise UnsupportedOp(
+            f"squeezes {x.type} without axes, and its axis {k} ('{x.shape[k]}') may be 1 when the program runs",
+            where="trace",
+            hint=f"name the axes: squeeze(axis={tuple(drop)})" if drop else "leave it out",
+        )
     if any(x.shape[k] != 1 for k in drop):
         raise ModelError(f"squeezes axes {drop} of {x.type}, which are not all 1", where="trace")
     return x.reshape(tuple(d for k, d in enumerate(x.shape) if k not in drop))
