@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import ModelError
+from autocomp.ir.away_from_zero import normal
 from autocomp.ir.body import Contract, Reduce, postorder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import F8E4M3, F64, DType
+from autocomp.ir.types import DTYPES, F8E4M3, F64, DType
 from autocomp.rewrite.attributes import limits
-from autocomp.rewrite.feeds import DYADIC, HALVES, LARGE, NAN, NORMAL, POSITIVE, SCALED, SHIFTED, SPECIAL, SPREAD, TIES, WHOLE, feed
+from autocomp.rewrite.expr import Call, Ref
+from autocomp.rewrite.feeds import DYADIC, HALVES, LARGE, NAN, NORMAL, POSITIVE, SCALED, SHIFTED, SPECIAL, SPREAD, TIES, TINY, WHOLE, feed
 from autocomp.rewrite.instance import Instance, Uniform
+from autocomp.rewrite.where import evaluate
 
 SAFETY = 8.0  # of the bound from lengths of sums
 MOVED = 16.0  # times what disturbed values move the left side
@@ -49,10 +52,10 @@ class Difference:
 def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool = False) -> Difference | None:
     """None if the sides agree on values of one kind. Raises Undefined where the left side has no meaning for any of a few draws."""
     inputs = {str(n.attrs["name"]): n.type for n in x.b.inputs}
-    exact = x.rule.exact
+    exact, least = x.rule.exact, _least(x) if kind == TINY else {}
     for attempt in range(3):
         rng = np.random.default_rng((seed, attempt)) if attempt else np.random.default_rng(seed)
-        fed = feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact)
+        fed = feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact, least)
         try:
             lefts = values(x.left, fed)
             break
@@ -71,6 +74,12 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
         return None
     at = tuple(int(i[0]) for i in np.nonzero(bad)) if bad.ndim else ()
     return Difference(f"element {list(at)}: left {_item(a[at])}, right {_item(b[at])}{_shown(fed)}")
+
+
+def _least(x: Instance) -> dict[str, float]:
+    """How near zero the conditions let tensors be: those with `invertible(d, ?y)`."""
+    asked = (c for c in x.rule.where if isinstance(c, Call) and c.name == "invertible")
+    return {c.args[1].name: normal(DTYPES[evaluate(c.args[0], x.env)]) for c in asked if isinstance(c.args[1], Ref)}
 
 
 def _item(v: Any) -> str:
@@ -184,26 +193,35 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     numbers = [u.held if isinstance(u, Uniform) else u for u in x.bindings.values() if isinstance(u, (Uniform, int, float))]
     extreme = any(not (v == 0 or 1e-6 < abs(v) < 1e4) for v in numbers)
     fine, lost = np.isfinite(p), ~np.isfinite(q)
-    bad = fine & (lost if kind == SCALED else lost | ~_close(x, right, lefts, p, q, fed))  # scaled ones are for what overflows
+    bad = fine & lost
+    if kind != SCALED:  # which is for what overflows
+        bad |= fine & ~_close(x, right, lefts, p, q, fed, kind == TINY)
     endless = all(n.type.dtype != F8E4M3 for n in both)  # where there is no infinity, NaN is what overflows
     if kind in (WHOLE, HALVES, NAN, POSITIVE, NORMAL) and endless and not extreme:
         bad |= np.isnan(p) & ~np.isnan(q)
-    if kind not in (LARGE, SCALED, SHIFTED) and not extreme:
+    if kind not in (LARGE, SCALED, SHIFTED, TINY) and not extreme:
         bad |= np.isinf(p) & ~lost
     return np.asarray(bad & ~same)
 
 
 def _same_zero(left: Node, right: Node, fed: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Where the right side's sign is the left one's, or the left one's is not said: it depends on which of two zeros is the larger."""
+    """Where the right side's sign is the left one's, or that of one side is not said: it depends on which of two zeros is the larger."""
     signs = [[np.signbit(_double(values(side, fed, zero=z)[id(side)])) for z in (0.0, -0.0)] for side in (left, right)]
     (a, b), (c, d) = signs
-    return np.asarray((a != b) | (a == c) & (a == d))
+    return np.asarray((a != b) | (c != d) | (a == c))
 
 
 def _close(
-    x: Instance, right: Node, lefts: Mapping[int, np.ndarray], p: np.ndarray, q: np.ndarray, fed: Mapping[str, np.ndarray]
+    x: Instance,
+    right: Node,
+    lefts: Mapping[int, np.ndarray],
+    p: np.ndarray,
+    q: np.ndarray,
+    fed: Mapping[str, np.ndarray],
+    flushed: bool = False,
 ) -> np.ndarray:
-    """Element by element: is the right side off by no more than the left side's own roundings may move it?"""
+    """Element by element: is the right side off by no more than the left side's own roundings may move it? `flushed`: what is below the
+    normal numbers may be 0."""
     nodes = Graph("", (), (("y", x.left),)).nodes()
     computed = [n.type.dtype.eps / 2 for n in nodes if n.type.dtype.is_float and n.op not in ("input", "param", "const")]
     unit = min((e for e in computed if e), default=x.left.type.dtype.eps / 2)
@@ -215,7 +233,7 @@ def _close(
         finite = [np.abs(v[np.isfinite(v)]).max(initial=0.0) for n in nodes if n.type.dtype.is_float for v in (_double(lefts[id(n)]),)]
         scale = float(max(finite, default=0.0))
         length = sum(_length(n) for n in nodes) + sum(_length(n) for n in Graph("", (), (("y", right),)).nodes())
-        least = _smallest(x.left.type.dtype)
+        least = normal(x.left.type.dtype) if flushed else _smallest(x.left.type.dtype)
         limit = MOVED * moved + SAFETY * sqrt(length) * x.left.type.dtype.eps / 2 * scale + least
         return np.asarray(np.abs(p - q) <= limit)
 

@@ -1,19 +1,21 @@
-"""Values for the tensors of an instance: small whole numbers, any numbers, large and tiny ones, zeros of both signs, infinities, NaN;
-integers over the whole range of their type; floats beside the ends of integer types."""
+"""Values for the tensors of an instance: small whole numbers, any numbers, large and tiny ones (subnormal, or with a reciprocal that
+overflows), zeros of both signs, infinities, NaN; integers over the whole range of their type; floats beside the ends of integer types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log2
 
+import ml_dtypes
 import numpy as np
 
 from autocomp.ir.types import BOOL, DType, TensorType
 from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
-SHIFTED, SCALED, EDGES, TIES = "shifted", "scaled", "edges", "ties"
-EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES)
-LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED)
+SHIFTED, SCALED, EDGES, TIES, TINY = "shifted", "scaled", "edges", "ties", "tiny"
+EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY)
+LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY)
 DYADIC = (WHOLE, HALVES)  # sums and products of a few of them are not rounded
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
 INFINITE = (0.0, -0.0, np.inf, -np.inf, 1.0, -2.0)
@@ -24,14 +26,20 @@ LOUD = {"f64": 1e3, "f32": 1e3, "bf16": 1e3, "f8e4m3": 3.0, "f8e5m2": 3.0}  # la
 REACH = {"f16": (-8, 9), "f8e4m3": (-3, 4), "f8e5m2": (-6, 7)}  # of powers of two in scaled values
 
 
-def feed(rng: np.random.Generator, types: Mapping[str, TensorType], kind: str, exact: bool) -> dict[str, np.ndarray]:
-    """One array for each tensor. Scaled: each by a power of two of its own, so that products in another order may overflow."""
+def feed(
+    rng: np.random.Generator, types: Mapping[str, TensorType], kind: str, exact: bool, least: Mapping[str, float] | None = None
+) -> dict[str, np.ndarray]:
+    """One array for each tensor. Scaled: each by a power of two of its own, so that products in another order may overflow. Tiny: those of
+    `least` are not nearer to zero than that, or are zero, since a condition of the rule says so."""
     out = {}
     for k, t in types.items():
         out[k] = array(rng, t, kind, exact)
         if kind == SCALED and t.dtype.is_float:
             with np.errstate(all="ignore"):
                 out[k] = (out[k].astype(np.float64) * 2.0 ** rng.integers(*REACH.get(t.dtype.name, (-20, 21)))).astype(t.dtype.numpy)
+        if kind == TINY and least is not None and k in least:
+            x = out[k].astype(np.float64)
+            out[k] = np.where((x != 0) & (np.abs(x) < least[k]), np.copysign(least[k], x), x).astype(t.dtype.numpy)
     return out
 
 
@@ -66,6 +74,10 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
     if kind == EDGES:
         edges = 2.0 ** rng.choice(ENDS, shape) + rng.choice((-1.0, 0.0, 1.0, 0.5), shape)
         return np.where(rng.random(shape) < 0.5, np.sign(x) * edges, x)
+    if kind == TINY:
+        info = ml_dtypes.finfo(dtype.numpy)
+        ends = log2(float(info.smallest_subnormal)), log2(float(info.smallest_normal)) + 2
+        return np.where(rng.random(shape) < 2 * density, np.sign(x) * 2.0 ** rng.uniform(*ends, shape), x)
     if kind == TIES and dtype.bits == 16:  # sums of a few lie half way between two numbers, or beside by what f32 does not hold
         return np.sign(x) * 2.0 ** rng.choice((-12, 0, 12, 12, 12), shape) * (1 + rng.integers(0, 2, shape) * float(dtype.eps))
     return x

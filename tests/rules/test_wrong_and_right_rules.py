@@ -65,6 +65,8 @@ def named(name: str) -> Rule:
     ("wrong/pad-after-crop", "?a = ["),
     ("wrong/any-quotient-is-an-eighth", "?c = "),
     ("wrong/quotients-of-integers", "?a: i"),
+    ("wrong/quotient-by-reciprocal", "inf"),
+    ("wrong/f32-quotient-by-reciprocal", "inf"),
 ])  # fmt: skip
 def test_the_counterexample_says_for_what(name: str, says: str):
     assert says in check_rule(named(name), 20).detail
