@@ -24,6 +24,18 @@ from autocomp.runtime.bound import stream_of
 Run = Callable[[], Mapping[str, Any]]
 COLD = 256 << 20  # bytes that are written before a call: more than the last cache of a GPU holds
 AHEAD = 2_000_000  # clocks that the device is kept busy, so that the host is ahead
+_PARAMETERS = """
+namespace {
+template <class> struct ac_is_pointer { static constexpr bool value = false; };
+template <class T> struct ac_is_pointer<T *> { static constexpr bool value = true; };
+template <class> struct ac_parameters;
+template <class... T> struct ac_parameters<void(T...)> {
+  static constexpr int count = sizeof...(T);
+  static constexpr bool pointers = (ac_is_pointer<T>::value && ... && true);
+};
+static_assert(ac_parameters<decltype(NAME)>::count == COUNT && ac_parameters<decltype(NAME)>::pointers, "its parameters");
+}
+"""
 _LAUNCH = re.compile(r"(\w+)<<<\s*(\(?[\d\s,]+?\)?|\d+)\s*,\s*(\d+)\s*(?:,\s*(\d+)\s*)?>>>")
 
 
@@ -79,6 +91,16 @@ def launch_of(text: str) -> tuple[str, tuple[int, ...], int, int]:
     return m[1], grid, int(m[3]), int(m[4] or 0)
 
 
+def check_call(path: Path, text: str, name: str, arguments: tuple[str, ...], toolchain: Any) -> None:
+    """Ask the compiler whether a kernel's parameters are a pointer for each argument. Raises AutocompError: with more of them it would
+    read past what the launch gives, and a number would be an address."""
+    try:
+        toolchain.compile_object(path.stem, text + _PARAMETERS.replace("NAME", name).replace("COUNT", str(len(arguments))))
+    except BuildError:
+        raise AutocompError(f"does not take {len(arguments)} pointers ({', '.join(arguments)})", where=f"{path}:{name}",
+                            hint="inputs, then parameters, then outputs, each a pointer, in the model's order") from None  # fmt: skip
+
+
 def of_cuda(path: Path, text: str, launch: str, toolchain: Any) -> Callable[[Graph, Mapping[str, np.ndarray]], Run] | None:
     """A kernel of CUDA C++: compiled here where NVRTC is; None where no device runs it. It takes pointers to the inputs, the parameters
     and the outputs in the model's order. Raises AutocompError where it is not what is said, BuildError with the compiler's words."""
@@ -90,7 +112,8 @@ def of_cuda(path: Path, text: str, launch: str, toolchain: Any) -> Callable[[Gra
     if why:
         return None
     try:
-        code = (toolchain.here() if torch else toolchain).compile_object(path.stem, text)
+        toolchain = toolchain.here() if torch else toolchain
+        code = toolchain.compile_object(path.stem, text)
     except BuildError as e:
         raise BuildError(e.what, where=str(path), hint=e.hint) from None
     if torch is None:
@@ -100,6 +123,8 @@ def of_cuda(path: Path, text: str, launch: str, toolchain: Any) -> Callable[[Gra
         from cuda.core import Device, LaunchConfig, ObjectCode
         from cuda.core import launch as start
 
+        arguments = (*(str(n.attrs["name"]) for n in graph.inputs), *graph.params, *(o for o, _ in graph.outputs))
+        check_call(path, text, name, arguments, toolchain)
         device = Device(torch.cuda.current_device())
         device.set_current()
         kernel = ObjectCode.from_cubin(code).get_kernel(name)

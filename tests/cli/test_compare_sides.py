@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ import autocomp
 from autocomp.errors import AutocompError
 from autocomp.report import trial
 from autocomp.report.compare import parts_of
-from autocomp.report.device_sides import launch_of, timer
+from autocomp.report.device_sides import check_call, launch_of, timer
 from autocomp.report.roofline import Point, Series, roofline
 from autocomp.report.saved import prepare_saved
 from autocomp.report.sides import Given
@@ -227,6 +228,16 @@ def test_a_kernel_of_cuda_is_a_side_of_a_cuda_target(here):
     assert "is for a CUDA device" in run("compare", "plain", side, "--model", f"{here}/m.txt", code=1)[1]
     wrong = run("compare", "plain", f"{here}/k.cu:gem<<<24,40>>>", "--model", f"{here}/m.txt", "--target", "cuda:h200", code=1)[1]
     assert "has no kernel 'extern" in wrong
+
+
+@pytest.mark.parametrize("other", ["float* x, float* y", "float* x, float* w, float* y, int n", "float* x, long w, float* y"])
+def test_a_kernel_of_cuda_that_takes_other_arguments_is_refused(other):
+    toolchain = load_target("cuda:h200").toolchain
+    if why := toolchain.missing():
+        pytest.skip(why)
+    check_call(Path("k.cu"), CUDA, "gemm", ("x", "w", "y"), toolchain)
+    with pytest.raises(AutocompError, match=r"k.cu:gemm: does not take 3 pointers \(x, w, y\)\n.*inputs, then parameters, then outputs"):
+        check_call(Path("k.cu"), f'extern "C" __global__ void gemm({other}) {{ y[0] = x[0]; }}', "gemm", ("x", "w", "y"), toolchain)
 
 
 class _Device:
