@@ -31,7 +31,8 @@ class RuleReport:
         """`27 rules: 20 proved, 5 tested, 1 checked, 1 assumed, 0 refuted`."""
         n = Counter(c.status.partition("-")[0] for _, c in self.rows)
         late = ("unchecked",) if n["unchecked"] else ()
-        return f"{len(self.rows)} rules: " + ", ".join(f"{n[s]} {s}" for s in ("proved", "tested", "checked", "assumed", "refuted", *late))
+        rules = "1 rule" if len(self.rows) == 1 else f"{len(self.rows)} rules"
+        return f"{rules}: " + ", ".join(f"{n[s]} {s}" for s in ("proved", "tested", "checked", "assumed", "refuted", *late))
 
     def data(self) -> list[dict[str, object]]:
         """For machines."""

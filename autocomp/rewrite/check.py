@@ -79,6 +79,8 @@ def next_step(rule: Rule, samples: int = 20, fault: str = "") -> str:
         return next((step for what, step in known.items() if f"' - {what}" in fault), "say under which condition it holds in `where`")
     if rule.exact and check_rule(replace(rule, exact=False), samples, prove=False).status != "refuted":
         return "both sides are the same but for rounding or the sign of a zero: `exact: false` says that"
+    if fault.startswith("unites") and "number " in fault:
+        return "a number may be a larger tensor than what is beside it: `shape(?root) == shape(?x)` in `where` says that it is not"
     if rule.right_ops & {"div", "rsqrt"} and any(f"right {v}" in fault for v in ("inf", "-inf", "nan")):
         return "say under which condition it holds in `where`: `invertible(dtype(?y), ?y)` where a reciprocal of what is tiny overflows"
     return "correct it, or say under which condition it holds in `where`"

@@ -328,7 +328,8 @@ def check_names(e: Expr, text: Text, variables: frozenset[str], functions: Mappi
         if isinstance(x, Ref) and x.name not in variables:
             raise text.error(f"?{x.name} is not bound by the pattern", x.at, bound_are(variables))
         if isinstance(x, Word) and x.name not in words:
-            raise text.error(f"unknown word '{x.name}'", x.at, nearest(x.name, asked.get(id(x), words), phase))
+            step = f"a variable has a question mark: ?{x.name}" if x.name in variables else nearest(x.name, asked.get(id(x), words), phase)
+            raise text.error(f"unknown word '{x.name}'", x.at, step)
         if isinstance(x, Call):
             if x.name not in functions:
                 raise text.error(f"unknown function '{x.name}'", x.at, nearest(x.name, functions, phase))

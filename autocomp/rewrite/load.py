@@ -102,7 +102,7 @@ def _is_tested(r: Rule) -> bool:
         if found.cut:
             return False
         if found.status == "refuted":
-            raise r.error(f"is refuted: {found.detail}", next_step(r, USER_SAMPLES))
+            raise r.error(f"is refuted: {found.detail}", next_step(r, USER_SAMPLES, found.detail))
         if found.status == "assumed" and r.phase in GRAPH_PHASES:
             raise r.error(f"cannot be tested: {found.detail}", "change its conditions" if "never" in found.detail else
                           "give it examples: [{x: 'f32[3, 4]'}], a type or a value for each variable; or `assumed: true`")  # fmt: skip

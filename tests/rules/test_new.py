@@ -50,6 +50,18 @@ def test_a_rule_that_is_right_but_for_rounding_is_told_so(tmp_path):
     assert "under which condition it holds" in run("rules", "check", str(path), code=1)[1]
 
 
+@pytest.mark.parametrize(("lhs", "rhs", "where", "said", "step"), [
+    ("log(add(?x, 1))", "log1p(?x)", "is_float(x)", "unknown word 'x'", "a variable has a question mark: ?x"),
+    ("log(add(?x, 1))", "log1p(?x)", "is_float(?x)", "unites ", "`shape(?root) == shape(?x)` in `where`"),
+    ("div(?x, ?y)", "mul(?x, div(1, ?y))", "is_float(?x), rank(?x) == rank(?y)", "inf", "`invertible(dtype(?y), ?y)`"),
+])  # fmt: skip
+def test_usual_first_mistakes_are_told_what_to_write(tmp_path, lhs, rhs, where, said, step):
+    (path := tmp_path / "mine.yaml").write_text(f"- name: mine/first\n  phase: algebra\n  lhs: {lhs}\n  rhs: {rhs}\n  where: [{where}]\n"
+                                                '  exact: false\n  examples:\n    - {x: "f32[3, 4]", y: "f32[3, 4]"}\n')  # fmt: skip
+    text = " ".join(run("rules", "check", str(path), "--samples", "6", code=1)[1].split())
+    assert said in text and step in text.partition("next: ")[2], text
+
+
 def test_a_rule_of_schedules_that_is_refused_is_told_what_to_ask(tmp_path):
     (path := tmp_path / "mine.yaml").write_text(new_rule("mine/a", "tiling", "an idea"))
     whole = path.read_text()

@@ -206,7 +206,7 @@ def test_the_command_says_so(tmp_path):
     (tmp_path / "mine.yaml").write_text(WARPS)
     done = CliRunner().invoke(app, ["rules", "check", str(tmp_path / "mine.yaml"), "--samples", "3"])
     assert done.exit_code == 0, done.output
-    assert "1 rules: 0 proved, 0 tested, 1 checked, 0 assumed, 0 refuted" in done.output
+    assert "1 rule: 0 proved, 0 tested, 1 checked, 0 assumed, 0 refuted" in done.output
 
 
 def test_a_shipped_file_is_checked_by_its_path(tmp_path):
