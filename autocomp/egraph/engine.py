@@ -7,18 +7,16 @@ time: every syntax node keeps a copy of its whole source text.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from autocomp.egraph.kept import Pool
 from autocomp.egraph.native import check, egglog
 from autocomp.errors import RuleError
 from autocomp.ir.node import Attrs
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from egglog import bindings
 
 
@@ -55,26 +53,7 @@ class _Base:
     declared: Any
 
 
-class _Kept(threading.local):
-    """Bases that no engine stands on, by what they were declared for, the last one at the end: an e-graph stays in its thread.
-
-    Those of the process before a fork are left as they are: to drop one waits for threads that a forked child does not have.
-    """
-
-    def __init__(self) -> None:
-        self.of: ModuleType = egglog()
-        self.bases: dict[Hashable, _Base] = {}
-
-    def here(self) -> dict[Hashable, _Base]:
-        """Those of this process."""
-        if self.of is not (module := egglog()):
-            _LEFT.append(self.bases)
-            self.of, self.bases = module, {}
-        return self.bases
-
-
-_KEPT, KEPT = _Kept(), 32  # bases of a thread at most
-_LEFT: list[dict[Hashable, _Base]] = []
+_BASES = Pool()
 
 
 class Engine:
@@ -82,8 +61,8 @@ class Engine:
     next engine of the same `name`, as this takes longer than matching on a small graph; `declared` is what it gave."""
 
     def __init__(self, name: Hashable = None, declare: Callable[[Engine], Any] = lambda engine: None) -> None:
-        self._name, kept = name, _KEPT.here()
-        self._base = kept.pop(name) if name in kept else self._fresh(declare)
+        self._name = name
+        self._base: _Base = _BASES.take(name) or self._fresh(declare)
         self._eg, self._constructors, self._groups = self._base.eg, set(self._base.constructors), self._base.groups
         self._run("(push)")
         self.declared = self._base.declared
@@ -109,10 +88,7 @@ class Engine:
         """Drop the terms now: an e-graph must die in the thread that made it. An engine that is not closed keeps nothing for the next."""
         self._run("(pop)")
         del self._eg
-        kept = _KEPT.here()
-        kept[self._name] = self._base
-        if len(kept) > KEPT:
-            del kept[next(iter(kept))]
+        _BASES.keep(self._name, self._base)
 
     # ---- terms
     def constructor(self, op: str, arity: int) -> str:

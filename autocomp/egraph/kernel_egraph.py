@@ -18,6 +18,7 @@ from autocomp.cost.roles import Roles, spread_role
 from autocomp.deadline import current
 from autocomp.egraph.directives import Directives
 from autocomp.egraph.engine import execute
+from autocomp.egraph.kept import Pool
 from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
 from autocomp.egraph.native import egglog
@@ -30,11 +31,11 @@ from autocomp.rewrite.where import Env
 
 UNTILED = "untiled"
 FEW = "all but a few schedules of each kernel"  # what is left out after the deadline
-STEPS = 16  # of egglog in a round: it cannot be stopped within
-AT_ONCE = 16  # answers that are parsed together: each keeps a copy of the text that it came in
+STEPS = 16  # of egglog in a round
+AT_ONCE = 16  # facts that are parsed together: each keeps a copy of the text that it came in
 LAST = 1_000_000  # in `made`, the number of the schedule that no rule made: any rule's is smaller
 
-
+_DECLARED = Pool()
 _Tables = Mapping[str, Any]
 
 
@@ -70,6 +71,7 @@ def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options)
         graph = _KernelEGraph([kernels[n] for n in group], rules)
         budget = graph.saturate(options.phase_iterations, options.max_schedules)
         found, refusals = graph.found(), graph.refusals()
+        graph.close()
         out |= {n: Found(found[i], refusals[i], budget) for i, n in enumerate(group)}
     return [out[n] for n in range(len(kernels))]
 
@@ -109,27 +111,45 @@ class _Kernel:
 
 
 class _KernelEGraph:
+    """One e-graph. What is declared in it is the same for most kernels of a form, and is kept for the next of them by its text."""
+
     def __init__(self, kernels: Sequence[Asked], rules: tuple[Rule, ...]) -> None:
         self.kernels, self.words = [_Kernel(k) for k in kernels], Words()
+        first = " ".join(map(str, default_row(self.words)))
+        subjects = [Subject(n, k.roles, k.functions) for n, k in enumerate(kernels)]
+        self.rules = [compile_rule(r, n, subjects, self.words) for n, r in enumerate(rules)]
+        self.name = tuple(command for r in self.rules for command in r.commands)
+        self.eg = _DECLARED.take(self.name) or self._declared()
+        self._run("(push)")
+        self._say([f"(union (Body {n}) (Tile {n} {first})) (set (made {n} {first}) {LAST})" for n, _ in enumerate(kernels)])
+        self._say([fact for r in self.rules for fact in r.facts])
+        self.answered: dict[str, set[tuple[int, ...]]] = {}
+        self.copied: dict[str, list[list[Any]]] = {}  # of the tables, at the end
+
+    def _declared(self) -> Any:
+        """A fresh e-graph with the tables and rules."""
         self.eg = egglog().EGraph()
         columns = " ".join("i64" for _ in COLUMNS)
-        first = " ".join(map(str, default_row(self.words)))
         self._run(f"""(sort Kernel) (ruleset schedules) (constructor Body (i64) Kernel) (constructor Tile (i64 {columns}) Kernel)
             (function made (i64 {columns}) i64 :merge (min old new))
             (relation ask_cut (i64 i64 i64)) (function cut (i64 i64 i64) i64 :no-merge)
             (relation ask_legal (i64 i64)) (function legal (i64 i64) i64 :no-merge)""")
-        for n, _ in enumerate(kernels):
-            self._run(f"(union (Body {n}) (Tile {n} {first})) (set (made {n} {first}) {LAST})")
-        subjects = [Subject(n, k.roles, k.functions) for n, k in enumerate(kernels)]
-        self.rules = [compile_rule(r, n, subjects, self.words) for n, r in enumerate(rules)]
         for r in self.rules:
             for command in r.commands:
                 self._run(command, r.rule.where_text)
-        self.answered: dict[str, set[tuple[int, ...]]] = {}
-        self.copied: dict[str, list[list[Any]]] = {}  # of the tables, at the end
+        return self.eg
+
+    def close(self) -> None:
+        """Drop what was said, keep what is declared. An e-graph that is not closed keeps nothing for the next."""
+        self._run("(pop)")
+        _DECLARED.keep(self.name, self.eg)
 
     def _run(self, text: str, source: str = "kernel") -> list[Any]:
         return execute(self.eg, text, source)
+
+    def _say(self, facts: Sequence[str]) -> None:
+        for i in range(0, len(facts), AT_ONCE):
+            self._run("\n".join(facts[i : i + AT_ONCE]))
 
     def _rows(self, functions: _Tables, name: str) -> list[tuple[int, ...]]:
         """Rows of a relation."""
@@ -163,17 +183,25 @@ class _KernelEGraph:
             most, more = (min(nodes, LATE) if late else nodes) * len(self.kernels), True
             while more and rounds:
                 rounds -= 1
-                done = self._run(f'(run-schedule (repeat {STEPS} (run schedules :until (> (get-size! "Tile") {most}))))')
-                more = done[-1].report.updated
+                more = self._steps(most)
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
             if len(self.tables["Tile"].rows) > most:
                 return f"{current().seconds:g} seconds" if late else f"{nodes} schedules"
             answers = self._answers(self.tables) if not more else []
             if not answers and not more:
                 return ""
-            for i in range(0, len(answers), AT_ONCE):
-                self._run("\n".join(answers[i : i + AT_ONCE]), "answers")
+            self._say(answers)
         return f"{limit} rounds"
+
+    def _steps(self, most: int) -> bool:
+        """STEPS of egglog's at most, until there are more schedules than `most`; whether there may be more to do.
+
+        The number is asked for beside them: a step's `:until` makes a query of it each time, which takes longer than most steps.
+        """
+        for _ in range(STEPS):
+            if self._run('(print-size Tile)')[-1].size > most or not self._run("(run schedules 1)")[-1].report.updated:
+                return False
+        return True
 
     def _answers(self, functions: _Tables) -> list[str]:
         """Commands that answer the questions which are new."""

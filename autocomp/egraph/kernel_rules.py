@@ -25,7 +25,7 @@ from autocomp.egraph.room import is_room, needs
 from autocomp.errors import RuleError
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import FLAGS
-from autocomp.rewrite.expr import Expr, Ref
+from autocomp.rewrite.expr import Call, Expr, Ref, walk
 from autocomp.rewrite.laws import check_choice
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
@@ -35,6 +35,7 @@ from autocomp.rewrite.where import Env, Unanswerable, evaluate, listed
 # 0: the whole axes; of taps: as the depth says; of the three behind them: as the rows say
 TILES = ("rows", "cols", "depth", "batch", "taps", "still", "high", "wide")
 COLUMNS = (*TILES, *FIELDS, *WORDS)
+MACHINE = frozenset(("room", "fits", "cores", "feature", "lanes", "wave", "option", "int", "min", "max"))  # they ask of no kernel
 WIDEST = 2**31  # what a column of a schedule may be at most
 OWN = re.compile(r"\bown\d+\b")  # variables for numbers that each kernel has its own of
 
@@ -64,7 +65,7 @@ class Subject:
 class KernelRule:
     """A rule in egglog. `at`: place of each variable in the rows of its relations, behind the kernel's number; `conditions` in the rule's
     order; by kernel: `fixed`, what the variables are that do not vary, `never`, the condition that refuses all of its `choices`, and
-    `choices`. `words`: the variables that stand for words. `commands` declare and define it and say what each kernel's numbers are."""
+    `choices`. `words`: the variables that stand for words. `commands` declare and define it, `facts` say what each kernel's numbers are."""
 
     rule: Rule
     number: int
@@ -75,6 +76,7 @@ class KernelRule:
     never: Mapping[int, str]
     choices: Mapping[int, int]
     commands: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
 
     def question(self, i: int) -> str:
         return f"ask_{self.number}_{i}"
@@ -181,6 +183,7 @@ class _Compiler:
         self.match, self.rhs = rule.match, rule.rhs
         self.facts: list[str] = [f"(live_{n} kernel)"]  # of the body
         self.commands: list[str] = [f"(relation live_{n} (i64))"]
+        self.said: list[str] = []  # about each kernel
         self.free: dict[str, Number | None] = {}
         self.row = [str(v) for v in default_row(words)]
         self.fixed: dict[int, dict[str, Any]] = {x.number: {} for x in subjects}
@@ -222,11 +225,12 @@ class _Compiler:
             variable, table = f"v_{name}", f"choose_{self.n}_{name}"
             limits = self._limits(most[name]) if numbers and name in most else {}
             if len({tuple(c) for c in codes.values()}) == 1:
-                self.commands += [f"(relation {table} (i64))", *(f"({table} {v})" for v in dict.fromkeys(next(iter(codes.values()))))]
+                self.commands.append(f"(relation {table} (i64))")
+                self.said += (f"({table} {v})" for v in dict.fromkeys(next(iter(codes.values()))))
                 of_kernel = ""
             else:
-                own = (f"({table} {n} {v})" for n, c in codes.items() for v in dict.fromkeys(c))
-                self.commands += [f"(relation {table} (i64 i64))", *own]
+                self.commands.append(f"(relation {table} (i64 i64))")
+                self.said += (f"({table} {n} {v})" for n, c in codes.items() for v in dict.fromkeys(c))
                 of_kernel = "kernel "
             if limits:
                 bound = self._constant(f"most {most[name]}", limits)
@@ -245,14 +249,13 @@ class _Compiler:
         return {x.number: x.roles.limit(role) for x in self.subjects}
 
     def _constant(self, text: str, values: Mapping[int, int]) -> str:
-        """What egglog calls a number that each kernel has its own of; the number itself where all have one."""
-        if len(set(values.values())) == 1:
-            return str(next(iter(values.values())))
+        """What egglog calls a number that each kernel has its own of."""
         if text not in self.constants:
             name = self.constants[text] = f"own{len(self.constants)}"
             function = f"own_{self.n}_{len(self.asked)}"
             self.asked[name] = f"(= {name} ({function} kernel))"
-            self.commands += [f"(function {function} (i64) i64 :no-merge)", *(f"(set ({function} {n}) {v})" for n, v in values.items())]
+            self.commands.append(f"(function {function} (i64) i64 :no-merge)")
+            self.said += (f"(set ({function} {n}) {v})" for n, v in values.items())
         return self.constants[text]
 
     def _known(self, e: Expr) -> Number | bool | None:
@@ -273,7 +276,9 @@ class _Compiler:
             return None
         if kinds == {True} and len(set(values.values())) == 1:
             return bool(next(iter(values.values())))
-        text = self._constant(str(e), values)
+        of_kernel = any(isinstance(x, Ref) or (isinstance(x, Call) and x.name not in MACHINE) for x in walk(e))
+        one = set() if of_kernel else set(values.values())
+        text = str(one.pop()) if len(one) == 1 else self._constant(str(e), values)
         return Number(text, min(values.values()), max(values.values()), kinds == {True})
 
     def _text(self, name: str) -> str:
@@ -342,7 +347,8 @@ class _Compiler:
         if all(never.values()):
             return out
         rules = tuple(self._guards(out))
-        return replace(out, commands=(*self.commands, *(f"(live_{self.n} {n})" for n, why in never.items() if not why), *rules))
+        live = (f"(live_{self.n} {n})" for n, why in never.items() if not why)
+        return replace(out, commands=(*self.commands, *rules), facts=(*self.said, *live))
 
     def _guards(self, out: KernelRule) -> Iterator[str]:
         """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i > 0. A rule costs

@@ -14,6 +14,7 @@ from autocomp.cost.demand import demand_of
 from autocomp.egraph import choose, kernel_egraph
 from autocomp.egraph.choose import candidates, choose_schedule, found_together
 from autocomp.egraph.cover import cover
+from autocomp.egraph.kept import Pool
 from autocomp.egraph.saturate import freeze_graph
 from autocomp.errors import DoesNotFit, RuleError
 from autocomp.ir.builder import Builder
@@ -73,12 +74,32 @@ def test_refusals_name_the_condition_and_its_values(tmp_path):
 
 
 def test_a_condition_whose_refusals_the_next_one_tells_has_no_rule_that_records_them(tmp_path, monkeypatch):
-    said: list[str] = []
-    execute = kernel_egraph.execute
-    monkeypatch.setattr(kernel_egraph, "execute", lambda eg, text, source: said.append(text) or execute(eg, text, source))
+    said = commands_to_egglog(monkeypatch)
     candidates(matmul(), rules_of(tmp_path, TILES), load_chip("h200"), Options())
     names = [name for text in said for name in re.findall(r':name "((?:no|pass)_\w+)"', text)]
     assert sorted(names) == ["no_0_0", "no_0_3", "pass_0_0", "pass_0_1", "pass_0_2", "pass_0_3"]
+
+
+def commands_to_egglog(monkeypatch):
+    """What is said from now on, where nothing has been declared before."""
+    said: list[str] = []
+    execute = kernel_egraph.execute
+    monkeypatch.setattr(kernel_egraph, "execute", lambda eg, text, source: said.append(text) or execute(eg, text, source))
+    monkeypatch.setattr(kernel_egraph, "_DECLARED", Pool())
+    return said
+
+
+def test_rules_are_declared_once_for_kernels_of_all_sizes(tmp_path, monkeypatch):
+    said, rules, chip = commands_to_egglog(monkeypatch), rules_of(tmp_path, TILES + SCHEDULING), load_chip("h200")
+    alone = {n: candidates(matmul(n=n), rules, chip, Options()) for n in (320, 40)}
+    monkeypatch.setattr(kernel_egraph, "_DECLARED", Pool())
+    said.clear()
+    for n in (40, 320, 40):  # what one kernel said is nothing to the next
+        assert candidates(matmul(n=n), rules, chip, Options()) == alone[n]
+        rules_said = [text for text in said if text.startswith("(rule ")]
+    assert len(rules_said) == len(set(rules_said)) > 5
+    candidates(matmul(), rules_of(tmp_path, TILES), chip, Options())
+    assert len([text for text in said if text.startswith("(rule ")]) > len(rules_said)  # other rules, an e-graph of their own
 
 
 SCHEDULING = """

@@ -120,7 +120,7 @@ def test_optimize(program):
 
 def test_optimize_where_the_parent_keeps_e_graphs(program, monkeypatch):
     """A child drops none of them: that would wait for threads that are the parent's."""
-    monkeypatch.setattr("autocomp.egraph.engine.KEPT", 1)
+    monkeypatch.setattr("autocomp.egraph.kept.KEPT", 1)
     for f in (np.tanh, np.exp):
         autocomp.optimize(lambda x, f=f: f(x) * 2, example_inputs=(X,), cache=False)
     child(lambda: [autocomp.optimize(lambda x, f=f: f(x) * 3, example_inputs=(X,), cache=False) for f in (np.sin, np.cos, np.sqrt)])
