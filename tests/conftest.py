@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -60,6 +61,7 @@ def inputs_of_its_own():
 
 
 def pytest_configure(config):
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # it costs every process that a test starts a third of its beginning
     if name := config.getoption("--as-cpu"):
         here = as_cpu(name)
         for module in ("autocomp.cost.host", "autocomp.cost.chip", "autocomp.cost.calibrate", "autocomp.report.doctor"):

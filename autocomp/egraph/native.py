@@ -1,5 +1,7 @@
 """egglog's extension module, and a fresh one in a forked child.
 
+The package around it is not imported: that takes a third of a second, most of it for what prints programs, and asks for the user's home.
+
 The module starts a pool of threads when it is imported. They do not live on in a forked child, where the next use would wait for them for
 ever, and nothing in the module starts them again. So a child loads the module once more, from a copy of the file: it has its own pool.
 """
@@ -8,17 +10,32 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from dataclasses import dataclass
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import ExtensionFileLoader, PathFinder
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from egglog import bindings
-
 from autocomp.errors import AutocompError
 from autocomp.forks import Lock, in_child, inherited
+
+
+def _bindings() -> ModuleType:
+    """The extension module alone. A program that imports egglog, before or after, has the same one. Raises ImportError."""
+    package = find_spec("egglog")
+    spec = PathFinder.find_spec("egglog.bindings", package.submodule_search_locations) if package else None
+    if "egglog.bindings" in sys.modules or spec is None or spec.loader is None:
+        from egglog import bindings
+
+        return bindings
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+bindings = _bindings()
 
 
 @dataclass
