@@ -1,12 +1,14 @@
-"""What an emitter returns for one kernel."""
+"""What an emitter returns for one kernel, and what of it is kept until the kernel is built."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.errors import DoesNotFit
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import Dim, Sym
 
 BLOCKS = 2**31 - 1  # a block's number is an int
@@ -106,3 +108,34 @@ class KernelSource:
     packings: tuple[Packing, ...] = ()
     heap: bool = False
     applied: tuple[str, ...] = ()
+
+
+class Admitted:
+    """What a target printed to see that it admits schedules: a kernel's text is the same when it is built, but for the lines on top of its
+    comment. Each is handed out once."""
+
+    MOST = 64  # that nobody asked for
+
+    def __init__(self) -> None:
+        self._printed: dict[int, tuple[Kernel, Schedule, KernelSource]] = {}
+
+    def __reduce__(self) -> tuple[type[Admitted], tuple[()]]:
+        """Another process prints for itself."""
+        return Admitted, ()
+
+    def keep(self, kernel: Kernel, schedule: Schedule, source: KernelSource, used: frozenset[str]) -> None:
+        """The source for a schedule, of whose directives the `used` ones took effect: the chosen schedule has no others."""
+        names = tuple(d for d in schedule.directives if d in used)
+        self._printed[id(kernel)] = kernel, replace(schedule, directives=names), source
+        if len(self._printed) > self.MOST:
+            self._printed.pop(next(iter(self._printed)), None)
+
+    def take(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...]) -> KernelSource | None:
+        """The source with these lines above its comment, if this is the kernel and the schedule that was admitted last."""
+        known = self._printed.pop(id(kernel), None)
+        if known is None or known[0] is not kernel or known[1] != schedule:
+            return None
+        begin, text = "/*\n", known[2].text
+        assert text.startswith(begin)
+        lines = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in header)
+        return replace(known[2], text=begin + lines + text.removeprefix(begin))

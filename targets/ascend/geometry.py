@@ -98,7 +98,9 @@ def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     if several := next((s for s in statements if s.op == "reduce" and len(on_chip(p, s)) > 1), None):
         raise UnsupportedOp(f"a reduction over axes {several.axis} at once", where=p.name, hint="vector cores fold one axis")
     folded = [a for a in folded if _side_by_side(p, a)]
-    values = [b.axes for b in p.bufs if b.name in on_vector(p)]
+    names = on_vector(p)
+    held = [b for b in p.bufs if b.name in names]
+    values = [b.axes for b in held]
     folded += [a for a in contracted(p) if any(a in v for v in values) and a not in folded]
     last = p.outputs[0].axes[-1:]
     if last and not any(last[0] in v and set(v) & set(folded) for v in values):
@@ -108,7 +110,7 @@ def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     used = {a for v in values for a in v}
     order = [a for a, _ in p.axes if a in used and a not in folded]
     return Geometry(tuple((a, rows.get(a, tile_of(p, a))) for a in order), {a: tile_of(p, a) for a in folded},
-                    BYTES_BLOCK if any(b.dtype.bytes == 1 for b in p.bufs if b.name in on_vector(p)) else BLOCK)
+                    BYTES_BLOCK if any(b.dtype.bytes == 1 for b in held) else BLOCK)
 
 
 def on_chip(p: TileProgram, s: Stmt) -> list[str]:

@@ -10,7 +10,7 @@ from autocomp.targets.ascend.element import emit_elements
 from autocomp.targets.ascend.emit import HEADER, emit, fitted
 from autocomp.targets.ascend.tables import check_types, table
 from autocomp.targets.ascend.toolchain import Toolchain, headers
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import Admitted, KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
@@ -38,6 +38,7 @@ class AscendTarget:
     language: str = "Ascend C"
     runtime: str = ""
     toolchain: Toolchain = field(init=False)
+    admitted: Admitted = field(init=False, repr=False, compare=False, default_factory=Admitted)
 
     def __post_init__(self) -> None:
         flags = [f for f in self.chip.features if f.startswith("dav-")]
@@ -45,7 +46,7 @@ class AscendTarget:
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has for the chip. Raises UnsupportedOp for another."""
-        out = self.printed(kernel, schedule, header)
+        out = self.admitted.take(kernel, schedule, header) or self.printed(kernel, schedule, header)
         check(out.text, api(architecture(self.toolchain.arch)), own_names(), out.name)
         return out
 
@@ -79,8 +80,10 @@ class AscendTarget:
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """Raises what `emit` would; gives the directives that take effect."""
-        text = self.printed(kernel, schedule).text
-        return frozenset({"evict_first"} if "SetL2CacheHint" in text else ())
+        out = self.printed(kernel, schedule)
+        used = frozenset({"evict_first"} if "SetL2CacheHint" in out.text else ())
+        self.admitted.keep(kernel, schedule, out, used)
+        return used
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

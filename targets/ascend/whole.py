@@ -34,6 +34,8 @@ def whole(p: TileProgram) -> frozenset[str]:
     """Integers and truth values of a program that vector cores hold."""
     statements = [s for s, _ in walk(p.body)]
     types = {b.name: b.dtype for b in p.bufs}
+    if all(d.is_float for d in types.values()):
+        return frozenset()
     made: dict[str, list[Stmt]] = {}
     for s in statements:
         made.setdefault(s.dst, []).append(s)

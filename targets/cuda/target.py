@@ -14,7 +14,7 @@ from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
 from autocomp.targets.simt.emit import emit, planned
 from autocomp.targets.simt.printer import Printer
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import Admitted, KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
@@ -56,6 +56,7 @@ class CudaTarget:
     language: str = "CUDA C++"
     runtime: str = "cuda"
     toolchain: Toolchain = field(init=False)
+    admitted: Admitted = field(init=False, repr=False, compare=False, default_factory=Admitted)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"sm_\d{2,3}[a-z]?", self.chip.arch) or not has(self.chip.arch, OLDEST):
@@ -63,9 +64,12 @@ class CudaTarget:
                             hint="write the compute capability: arch: sm_89")  # fmt: skip
         object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
 
-    @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
+        return self.admitted.take(kernel, schedule, header) or self._printed(kernel, schedule, header)
+
+    @sizes_apart
+    def _printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule, short=True)
         if schedule.roles == "warp_specialise":
@@ -94,7 +98,10 @@ class CudaTarget:
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""
-        return frozenset(self.emit(kernel, schedule).applied)
+        out = self._printed(kernel, schedule)
+        used = frozenset(out.applied)
+        self.admitted.keep(kernel, schedule, out, used)
+        return used
 
     def issued(self, kernel: Kernel, schedule: Schedule) -> Issued | None:
         """What the kernel's text would issue, counted without it; None where that is not counted: warpgroups with roles, rows in slots.

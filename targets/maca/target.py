@@ -10,7 +10,7 @@ from autocomp.targets.maca.api import check
 from autocomp.targets.maca.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit, planned
 from autocomp.targets.simt.printer import Printer
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import Admitted, KernelSource
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
@@ -40,13 +40,17 @@ class MacaTarget:
     language: str = "MACA C"
     runtime: str = ""
     toolchain: Toolchain = field(init=False)
+    admitted: Admitted = field(init=False, repr=False, compare=False, default_factory=Admitted)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
 
-    @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has. Raises UnsupportedOp for another."""
+        return self.admitted.take(kernel, schedule, header) or self._printed(kernel, schedule, header)
+
+    @sizes_apart
+    def _printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         matrix, plain = instructions()
         out = emit(derive(kernel, schedule, short=True), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
         check(out.text, self.chip.arch, out.name)
@@ -67,7 +71,10 @@ class MacaTarget:
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""
-        return frozenset(self.emit(kernel, schedule).applied)
+        out = self._printed(kernel, schedule)
+        used = frozenset(out.applied)
+        self.admitted.keep(kernel, schedule, out, used)
+        return used
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

@@ -1,0 +1,45 @@
+"""A kernel is printed when its target is asked whether it admits a schedule, and not once more when it is built."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+from autocomp.targets import load_target
+
+import autocomp
+from autocomp.ir.schedule_text import parse
+from tests.helpers.device_graphs import graph
+
+SUMS = graph({"x": "f32[48, 80]"}, """%0 = reduce_sum(x, axes=[1])
+                                           %1 = exp(%0)
+                                           %2 = reduce_sum(%1, axes=[0])""")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["cuda:h200", "maca:c500", "ascend:910b"])
+def test_what_was_admitted_is_built(name, monkeypatch):
+    module, kinds = import_module(f"autocomp.targets.{name.partition(':')[0]}.target"), []
+    plain = module.emit
+    monkeypatch.setattr(module, "emit", lambda program, *rest, **also: kinds.append(program.name) or plain(program, *rest, **also))
+    program = autocomp.optimize(SUMS, target=name, cache=False)
+    assert len(program.kernels) == 2 and sorted(kinds) == sorted(k.name for k in program.kernels)
+    target = load_target(name)
+    for call in program.calls.calls:
+        (info,) = (k for k in program.kernels if k.name == call.kernel.name)
+        text, again = info.source, target.emit(call.kernel, parse(info.schedule)).text
+        assert text.startswith(f"/*\n * {call.kernel.name}: ") and text.endswith(again.removeprefix("/*\n"))
+
+
+def test_another_kernel_schedule_or_process_gets_a_text_of_its_own():
+    program = autocomp.optimize(SUMS, target="cuda:h200", cache=False)
+    kernel, schedule = program.calls.calls[0].kernel, parse(program.kernels[0].schedule)
+    target, other = load_target("cuda:h200"), replace(schedule, threads=2 * schedule.threads)
+    for asked in ((kernel, other), (replace(kernel), schedule)):
+        target.admit(kernel, schedule)
+        assert target.admitted.take(*asked, ()) is None
+    target.admit(kernel, schedule)
+    assert pickle.loads(pickle.dumps(target)).admitted.take(kernel, schedule, ()) is None
+    assert target.admitted.take(kernel, schedule, ("a */ b",)).text.startswith("/*\n * a * / b\n *\n")
+    assert target.admitted.take(kernel, schedule, ()) is None  # it was handed out
