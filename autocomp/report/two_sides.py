@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from autocomp.report.compare import Comparison, of_given
 from autocomp.report.sides import Given, resolve
 from autocomp.report.trial import tried
+from autocomp.rewrite import load_rules
 from autocomp.runtime.inputs import random_inputs
 
 
@@ -16,6 +18,9 @@ def two_sides(a: str, b: str, build: Callable[[str, str, Any], Any], model: str 
               rounds: int, run_folders: bool = False, ceilings: bool = False) -> Comparison:  # fmt: skip
     """`build(model, target, options)` compiles; `ceilings`: measure those of what ran. Raises AutocompError where a text names no side, or
     one that cannot be run as asked."""
+    for x in (a, b):
+        if Path(x).suffix in (".yaml", ".yml"):  # what is wrong in it is said before a program is built
+            load_rules((x,))
     sides = [resolve(x, build, model, options, target, run_folders) for x in (a, b)]
     graph = next((s.program.graph for s in sides if s.program is not None), None)
     if graph is None and model is not None and (run_folders or not all(s.folder for s in sides)):

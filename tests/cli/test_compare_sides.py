@@ -13,13 +13,15 @@ import pytest
 from autocomp.targets import load_target
 
 import autocomp
-from autocomp.errors import AutocompError
+from autocomp.errors import AutocompError, RuleError
+from autocomp.options import Options
 from autocomp.report import trial
 from autocomp.report.compare import parts_of
 from autocomp.report.device_sides import check_call, launch_of, timer
 from autocomp.report.roofline import Point, Series, roofline
 from autocomp.report.saved import prepare_saved
 from autocomp.report.sides import Given
+from autocomp.report.two_sides import two_sides
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.rounds import in_turns
 from tests.cli.test_cli import run
@@ -206,6 +208,13 @@ def test_folders_that_cannot_run_are_refused_with_the_reason(saved, tmp_path, ch
         graph = autocomp.optimize(MODEL, verify=False).graph
         prepare_saved(folder)(graph, random_inputs(graph, seed=0))
     assert said in str(e.value)
+
+
+def test_a_mistake_in_a_file_of_rules_is_said_before_a_program_is_built(here):
+    (here / "bad.yaml").write_text("- name: a/b\n  phase: algebra\n  lhs: exp(?x\n  rhs: ?x\n")
+    build = lambda *_: pytest.fail("a program is built")
+    with pytest.raises(RuleError, match=r"bad\.yaml:3:14"):
+        two_sides("plain", f"{here}/bad.yaml", build, f"{here}/m.txt", Options(), "cpu", 3)
 
 
 # ---- sides on a CUDA device: what can be said without one
