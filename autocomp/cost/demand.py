@@ -211,7 +211,7 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: floa
 def _neighbours(last: Aff, outputs: frozenset[str]) -> tuple[str, ...] | None:
     """Axes along which neighbours lie side by side, None where the last index mentions no axis; the output's own last, as
     lanes run along these where a window slides."""
-    return tuple(n for n in sorted(last.names(), key=lambda n: (n in outputs, n)) if last.coef(n) == 1) if last.names() else None
+    return tuple(n for n in sorted(last.names(), key=lambda n: (n in outputs, n)) if last.step(n) == 1) if last.names() else None
 
 
 def _side_by_side(last: Aff, outputs: frozenset[str], roles: Roles) -> tuple[str, ...] | None:

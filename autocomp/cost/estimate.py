@@ -22,6 +22,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import Parts
 from autocomp.ir.scans import as_statistic
 from autocomp.ir.schedule import Schedule
+from autocomp.loops.one_load import one_load
 
 
 def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -> Cost:
@@ -37,6 +38,9 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
     if d.roles.scan is not None:
         fold, scan = whole, _scan_pricer(demand_of(as_statistic(kernel)), chip)
         whole = lambda s: scan(s) if s.scan else fold(s)
+    if (chosen := one_load(kernel)) != kernel:
+        apart, once = whole, _pricer(demand_of(chosen), chip)
+        whole = lambda s: once(s) if "one_load" in s.directives else apart(s)
     split = _Split(kernel, chip)
     return lambda s: split.time(s) if s.split else whole(s)
 

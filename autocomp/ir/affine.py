@@ -117,6 +117,13 @@ class Aff:
         """Coefficient of a plain axis (0 if absent; occurrences inside floor/mod do not count)."""
         return dict(self.terms).get(name, 0)
 
+    def step(self, name: str) -> int:
+        """What one more of an axis adds, but where a remainder begins again or a floor goes on.
+
+        of i in ((i + 2) mod 8) + 3*floor(i/8) it is 1
+        """
+        return self.coef(name) + sum(c * a.num.step(name) for a, c in self.terms if isinstance(a, Mod))
+
     @property
     def is_affine(self) -> bool:
         """No floor and no mod anywhere."""

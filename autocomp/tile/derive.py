@@ -8,6 +8,7 @@ loop around `fill identity .. step`; over a whole axis it is the step alone. A r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import (
@@ -28,6 +29,7 @@ from autocomp.ir.monoids import MONOIDS, start
 from autocomp.ir.scans import as_scans
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import I32, I64
+from autocomp.loops.one_load import one_load
 from autocomp.tile.monoid_step import MonoidStep, no_element, same_fold
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, dense
 from autocomp.tile.spread import spread_operands
@@ -53,7 +55,10 @@ def derive(kernel: Kernel, schedule: Schedule, joined: bool = True, short: bool 
         why = f"the reduction over {schedule.split[0]} in parts is two kernels"
         raise UnsupportedOp(why, where=kernel.name, hint="derive each of ir.parts.pieces")
     kernel = as_scans(kernel) if schedule.scan else kernel
-    return Deriver(spread_operands(unify_axes(kernel)), schedule, joined, short).program()
+    single = schedule.roles == "single"  # the bulk engine copies boxes, which have one place
+    chosen = one_load(kernel) if single and "one_load" in schedule.directives else kernel
+    applied = () if chosen == kernel else ("one_load",)
+    return replace(Deriver(spread_operands(unify_axes(chosen)), schedule, joined, short).program(), applied=applied)
 
 
 class Deriver(Values):

@@ -122,7 +122,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class TileProgram:
-    """One kernel. `axes` has the extent of every axis, `tile` its tile size (whole if missing)."""
+    """One kernel. `axes` has the extent of every axis, `tile` its tile size (whole if missing). `applied`: directives of its schedule
+    that its body has."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -131,6 +132,7 @@ class TileProgram:
     tile: tuple[tuple[str, int], ...]
     bufs: tuple[Buf, ...]
     body: tuple[Loop | Stmt, ...]
+    applied: tuple[str, ...] = ()
 
     def extent(self, axis: str) -> Dim:
         return dict(self.axes)[axis]

@@ -44,6 +44,11 @@ def index_text(a: Aff, name: Callable[[str], str] = c_name) -> str:
     return a.print(name, lambda t, n: f"ac_floordiv({t}, {n})", lambda t, n: f"ac_mod({t}, {n})")
 
 
+def rounded_text(atom: FloorDiv | Mod, num: str) -> str:
+    """C text of a floor or a remainder whose numerator has this text."""
+    return f"{'ac_floordiv' if isinstance(atom, FloorDiv) else 'ac_mod'}({num}, {atom.den})"
+
+
 @dataclass(frozen=True)
 class Flat:
     """offset = const + sum(coef * atom), in elements. `const` may be C text (bases of tiles, products of sizes)."""
@@ -89,8 +94,9 @@ class Flat:
         """The terms of a plain axis dropped (its value is 0)."""
         return Flat(tuple((a, c) for a, c in self.terms if a != axis), self.const)
 
-    def text(self, at: Mapping[str, str] | None = None) -> str:
-        """C text; `at` gives the text of axes that are not plain loop variables here."""
+    def text(self, at: Mapping[str, str] | None = None, rounded: Callable[[FloorDiv | Mod, str], str] = rounded_text) -> str:
+        """C text; `at` gives the text of axes that are not plain loop variables here, `rounded` that of a floor or a remainder whose
+        numerator has this text."""
         at = at or {}
         name = lambda n: at.get(n, c_name(n))
         parts: list[str] = []
@@ -101,11 +107,8 @@ class Flat:
                 whole, _, extra = t.partition(" + ")
                 if extra.isdigit() and isinstance(c, int) and isinstance(const, int):
                     t, const = whole, const + int(extra) * c
-            elif isinstance(atom, FloorDiv):
-                t = f"ac_floordiv({index_text(atom.num, name)}, {atom.den})"
             else:
-                assert isinstance(atom, Mod)
-                t = f"ac_mod({index_text(atom.num, name)}, {atom.den})"
+                t = rounded(atom, index_text(atom.num, name))
             t = f"({t})" if " + " in t and "(" not in t and c != 1 else t
             parts.append(t if c == 1 else f"-{t}" if c == -1 else f"{t}*{factor(c)}")
         if const != 0 or not parts:

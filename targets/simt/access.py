@@ -7,7 +7,7 @@ from math import prod
 
 from autocomp.targets.simt.placed import tile_of
 
-from autocomp.ir.affine import Aff
+from autocomp.ir.affine import Aff, Atom, Mod
 from autocomp.ir.types import Dim, Sym
 from autocomp.tile.layout import Digit, Layout
 from autocomp.tile.program import Tensor, TileProgram, walk
@@ -46,12 +46,12 @@ def multiple_of(d: Dim) -> int:
 
 
 def contiguous_axis(t: Tensor) -> str:
-    """The axis whose step is one element in memory, "" if there is none."""
+    """The axis whose step is one element in memory (but where a remainder begins again), "" if there is none."""
     if not t.index:
         return ""
     last = t.index[-1]
     for a in t.axes:
-        if last.coef(a) == 1 and not any(a in i.names() for i in t.index[:-1]) and _plain(last, a):
+        if last.step(a) == 1 and not any(a in i.names() for i in t.index[:-1]):
             return a
     return ""
 
@@ -140,11 +140,25 @@ def steps_by(t: Tensor, inside: Set[str], v: int) -> bool:
     """Whatever moves the address but the axes `inside` moves it by multiples of v elements."""
     pitch = 1
     for d in range(len(t.index) - 1, -1, -1):
-        rest = [c for atom, c in t.index[d].terms if atom not in inside] + [t.index[d].const]
-        if any(c * pitch % v for c in rest):
+        rest = [c for atom, c in t.index[d].terms if atom not in inside and not _goes_along(atom, inside)] + [t.index[d].const]
+        if any(c * pitch % v for c in rest) or any(not _whole(atom, inside, v) for atom, _ in t.index[d].terms):
             return False
         pitch *= multiple_of(t.shape[d])
     return True
+
+
+def _goes_along(atom: Atom, inside: Set[str]) -> bool:
+    """A remainder that moves with one of the axes: by multiples of v from one run of v elements to the next."""
+    return isinstance(atom, Mod) and bool(atom.num.names() & inside)
+
+
+def _whole(atom: Atom, inside: Set[str], v: int) -> bool:
+    """A floor goes on and a remainder begins again at multiples of v along the axes `inside`."""
+    if isinstance(atom, str) or not atom.num.names() & inside:
+        return True
+    rest = [c for x, c in atom.num.terms if x not in inside] + [atom.num.const]
+    mine = [c for x, c in atom.num.terms if x in inside]
+    return mine == [1] and not any(c % v for c in (*rest, atom.den))
 
 
 def _guard_aligned(g: Aff, axis: str, v: int) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from autocomp.targets.cpu.flat import Flat, dim_text
+from autocomp.targets.cpu.flat import Flat, dim_text, rounded_text
 from autocomp.targets.cpu.names import Names
 from autocomp.targets.simt.digits import digit
 from autocomp.targets.simt.expressions import index
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 
-from autocomp.ir.affine import Aff
+from autocomp.ir.affine import Aff, FloorDiv, Mod
 from autocomp.ir.types import Dim, Sym
 from autocomp.tile.layout import Layout, weights
 from autocomp.tile.plan import Block, Draft, Line, Node, Open
@@ -147,8 +147,18 @@ class Coordinates:
         for d in t.shape:
             n *= most(d)
         wide = "(long long)" if n > LONG else ""
-        text = flat.text({a: f"{wide}{at(a)}" for a in t.axes})
+        text = flat.text({a: f"{wide}{at(a)}" for a in t.axes}, self.rounded)
+        at_once = at_once or not all(i.is_affine for i in t.index)  # every place is summed up for itself
         return f"{self.pointer[t.buffer]} + ({text})" if at_once and " + " in text else f"{self.pointer[t.buffer]} + {text}"
+
+    def rounded(self, atom: FloorDiv | Mod, num: str) -> str:
+        """A floor or a remainder whose numerator has this text. One with two values, by the axes' extents, is a comparison."""
+        step = steps_once(atom, dict(self.p.axes))
+        if step is None:
+            return rounded_text(atom, num)
+        if isinstance(atom, FloorDiv):
+            return f"({num} < {(step + 1) * atom.den} ? {step} : {step + 1})"
+        return f"ac_wrapped({num}{f' - {step * atom.den}' if step else ''}, {atom.den})".replace("- -", "+ ")
 
     def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
         return [f"{self.index(g, at)} >= 0" for g in guard]
@@ -173,6 +183,15 @@ class Coordinates:
 def most(d: Dim) -> int:
     """The largest value of a dimension."""
     return d.hi if isinstance(d, Sym) else d
+
+
+def steps_once(atom: FloorDiv | Mod, extents: Mapping[str, Dim]) -> int | None:
+    """The first of the two whole quotients that an atom's numerator may have over its axes, None where there are more, or nobody knows."""
+    sizes = {n: d for n, d in extents.items() if isinstance(d, int)}
+    if not atom.num.names() <= sizes.keys():
+        return None
+    low, high = (x // atom.den for x in atom.num.range(sizes))
+    return low if high <= low + 1 else None
 
 
 def _reach(a: Aff, extents: dict[str, Dim]) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from autocomp.targets.simt import scans, thread_partials, trees, turned_store
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
+from autocomp.targets.simt.coordinates import steps_once
 from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
@@ -238,6 +239,9 @@ class Counter(Printer):
         self.spend(costs["comparison"], sum(different for _, different in apart.values()) * each)  # those that are alike are one predicate
         self.spend({"integer": 1}, hoisted)
         self.spend(costs["address"], max(1.0, self.addresses(layout, t, number)))
+        for atom in {a for i in t.index for a, _ in i.terms if not isinstance(a, str) and steps_once(a, dict(self.p.axes)) is not None}:
+            different = prod(d.count for d in layout.reg if d.axis in atom.num.names())
+            self.spend(costs["wrapped"], min(float(different), number))
 
     def addresses(self, layout: Layout, t: Tensor, number: float) -> float:
         """Addresses that differ from one another by no constant: those of indices with floors of what a thread decides."""

@@ -25,6 +25,7 @@ from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
 VECTOR_BYTES = 16
 HELD = int(constant("held_results"))  # of a product, by a thread, before waves share the rows
 ALIGN = int(constant("shared_align"))
+SECTOR = int(constant("sector"))  # bytes that memory moves at least
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
@@ -338,8 +339,11 @@ class Placer:
         view = self.view_of(buf.name)
         near = contiguous_axis(view) if view is not None and buf.name not in self.out.plain else ""
         first = next((d.axis for d in (*(d for d in layout.reg[:1] if d.axis not in self.scanned), *layout.lane) if d.axis), "")
-        if view is not None and layout.lane and layout.lane[0] == Digit(self.slid_along(view), 1, layout.lane[0].count):
+        lane = layout.lane[0] if layout.lane else Digit("", 0, 1)
+        if view is not None and lane.stride == 1 and lane.axis == self.slid_along(view):
             return  # windows of neighbouring threads are neighbours
+        if near and lane.axis == near and lane.stride == 1 and lane.count >= min(self.size(near), SECTOR // buf.dtype.bytes):
+            return  # threads read whole sectors, whatever the registers of one of them go along
         if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or not same_number(view.fill, 0):
             return
         grain = VECTOR_BYTES // buf.dtype.bytes

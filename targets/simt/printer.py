@@ -60,7 +60,7 @@ class Printer(Coordinates):
     def __init__(self, p: TileProgram, place: Placement, exact: bool = False, directives: Iterable[str] = ()) -> None:
         super().__init__(p, place, TAKEN)
         self.directives = frozenset(directives)
-        self.applied: set[str] = set()  # those that took effect
+        self.applied = set(p.applied)  # those that took effect
         self.exact = exact
         self.bufs = {b.name: b for b in p.bufs}
         self.half = not exact and all(t.dtype.bytes <= 2 for t in (*p.inputs, *p.outputs) if t.dtype.is_float)

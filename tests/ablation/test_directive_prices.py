@@ -38,6 +38,10 @@ WINDOWS = graph({"x": "f32[16, 28, 28, 64]", "w": "f32[3, 3, 1, 64]"},
 MIXED = graph({"x": "f16[128, 14, 14, 384]", "w": "f16[384, 1, 3, 3]"},
               "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
               "%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=384)")  # fmt: skip
+HALVES = graph({"x": f"f16[{ROWS}, 128]"},
+               f"%0 = slice(x, starts=[0, 64], limits=[{ROWS}, 128], steps=[1, 1])\n%1 = neg(%0)\n"
+               f"%2 = slice(x, starts=[0, 0], limits=[{ROWS}, 64], steps=[1, 1])\n"
+               "%3 = concat(%1, %2, axis=1)\n%4 = mul(%3, x)")  # fmt: skip
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
@@ -48,7 +52,7 @@ PRICED = {
 COUNTED = {
     "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "h200"), "batch_copies": (TURNED, "h200"),
     "prefetch_behind_reduction": (NORM, "h200"), "window_strips": (WINDOWS, "h200"),
-    "turned_store": (MIXED, "h200"),
+    "turned_store": (MIXED, "h200"), "one_load": (HALVES, "h200"),
 }  # fmt: skip
 
 

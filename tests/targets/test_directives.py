@@ -45,6 +45,9 @@ MIXED = graph({"x": "f32[2, 14, 24, 40]", "w": "f32[40, 1, 3, 3]"},
 TAPS = graph({"x": "f16[2, 20, 20, 64]", "w": "f16[64, 3, 3, 64]"},
              "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
              "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])")  # fmt: skip
+HALVES = graph({"x": "f16[72, 96]"},
+               "%0 = slice(x, starts=[0, 48], limits=[72, 96], steps=[1, 1])\n%1 = neg(%0)\n"
+               "%2 = slice(x, starts=[0, 0], limits=[72, 48], steps=[1, 1])\n%3 = concat(%1, %2, axis=1)")  # fmt: skip
 ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
 TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
 HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
@@ -61,6 +64,7 @@ KERNELS = {
     "windows": (WINDOWS, by_hand({"i0": 1, "i1": 1, "i2": 8, "i3": 32, "r0": 5, "r1": 5}, threads=64), 0),
     "windows of channels last": (MIXED, by_hand({"i0": 1, "i1": 32, "i2": 4, "i3": 8, "r0": 3, "r1": 3}, threads=64), 0),
     "windows of a product": (TAPS, by_hand({"i0": 1, "i1": 32, "i2": 1, "i3": 20, "r0": 1, "r1": 2, "r2": 64}, stages=4, threads=128), 0),
+    "halves that change places": (HALVES, by_hand({"i0": 32}, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
 SUBSETS = 2  # of each kernel's directives, drawn

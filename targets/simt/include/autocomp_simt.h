@@ -21,6 +21,9 @@ AC_DEVICE long long ac_floordiv(long long a, int b) { return ac_floordiv<long lo
 AC_DEVICE long long ac_floordiv(long long a, long b) { return ac_floordiv<long long>(a, b); }
 AC_DEVICE long long ac_mod(long long a, int b) { return ac_mod<long long>(a, b); }
 AC_DEVICE long long ac_mod(long long a, long b) { return ac_mod<long long>(a, b); }
+// x mod n where 0 <= x < 2 n
+AC_DEVICE int ac_wrapped(int x, int n) { return (unsigned)x < (unsigned)(x - n) ? x : x - n; }
+AC_DEVICE long long ac_wrapped(long long x, long long n) { return x < n ? x : x - n; }
 AC_DEVICE long long ac_clamp(long long i, long long n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
 // ---- values in memory <-> values on chip (half types are held as float)

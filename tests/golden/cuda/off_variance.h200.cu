@@ -37,8 +37,8 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int i1_t = lane % 8;
   const int r0_t = lane / 8 + wave * 4;
+  const int i1_t = lane % 8;
   int block = blockIdx.x;
   const int i1_b = block % 10 * 8;
   block /= 10;
@@ -50,18 +50,10 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   float mul_t2[8];
   float n_s_t2[1];
   float mul_t3[1];
-  for (int q = 0; q < 8; ++q) {
-    const int c = threadIdx.x + q * 256;
-    if (c >= 2000) break;
-    const int row = (c / 8), col = c % 8;
-    ac_copy<4>(smem + 0 + ac_swizzle<32>(c / 8, (col) * 4), in0 + (i0_b*19250 + (i1_b + (col)) + (row)*77), i1_b + (col) < 77);
-  }
-  ac_commit();
-  ac_wait<0>();
-  ac_sync();
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
-    in0_t[r] = ac_held(*(const float *)(smem + 0 + ac_swizzle<32>((r0_t + r * 32), ((i1_t)) * 4)));
+  for (int q = 0; q < 8; ++q) {
+    if (i1_b + i1_t < 77 && r0_t + q * 32 < 250) ac_load<1>(&in0_t[q], in0 + i0_b*19250 + (i1_b + i1_t) + (r0_t + q * 32)*77);
+    else ac_fill<1>(&in0_t[q], 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
@@ -77,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   for (int r = 0; r < 1; ++r) {
     t[r] = (t[r] + ac_shuffle_xor(t[r], 16));
   }
-  float *box = (float *)(smem + 8192);
+  float *box = (float *)(smem + 0);
   for (int r = 0; r < 1; ++r) {
     box[(wave * 1 + r) * 32 + lane] = t[r];
   }
@@ -121,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   for (int r = 0; r < 1; ++r) {
     t2[r] = (t2[r] + ac_shuffle_xor(t2[r], 16));
   }
-  float *box2 = (float *)(smem + 9216);
+  float *box2 = (float *)(smem + 1024);
   for (int r = 0; r < 1; ++r) {
     box2[(wave * 1 + r) * 32 + lane] = t2[r];
   }
