@@ -26,6 +26,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "of channels": (lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -128, 127),
                     (R(3, 4, 5), torch.rand(4) + 0.1, torch.arange(4, dtype=torch.int32))),
     "triangles": (lambda x: (x[torch.tril_indices(4, 5, 1).unbind()], x[torch.triu_indices(4, 5, -1).unbind()]), (R(4, 5),)),
+    "pads by its own elements": (
+        lambda x: (*(F.pad(x, (3, 1, 0, 2), mode=m) for m in ("reflect", "replicate", "circular")),
+                   F.pad(x, (-2, 3, 0, 0), mode="circular"), F.pad(x[0], (7, 7), mode="circular"),
+                   F.pad(x[0], (2, 30), mode="replicate"), F.pad(x[0], (-1, 2), mode="reflect")),
+        (R(2, 3, 5, 7),)),
     "repeats": (lambda x, r: x.repeat_interleave(r, 1, output_size=6), (R(2, 4), torch.tensor([1, 0, 3, 2]))),
 }  # fmt: skip
 

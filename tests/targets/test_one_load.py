@@ -60,6 +60,8 @@ CASES = {
     "turned halves": (70, 96, "f16", turned_halves(70, 96), halves),
     "three cuts": (33, 61, "f32", joined("x", [(40, 61), (10, 30), (0, 25)], 1, (33, 61)) + "\n%out = neg(%s)",
                    lambda x: -np.concatenate([x[:, 40:], x[:, 10:30], x[:, :25]], 1)),
+    "comes around": (33, 61, "f32", "%a = pad_wrap(x, lo=[3, 5], hi=[2, 61])\n%out = neg(%a)",
+                     lambda x: -np.pad(x, ((3, 2), (5, 61)), "wrap")),
 }  # fmt: skip
 
 
@@ -69,8 +71,7 @@ def loads(text: str) -> int:
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "target"), [*((n, "cuda:h200") for n in CASES), ("roll", "maca:c500")])
 def test_one_load_gives_what_the_choice_gave(name, target, model, tmp_path):
     n, m, dtype, body, meaning = CASES[name]
     program = autocomp.optimize(graph({"x": f"{dtype}[{n}, {m}]"}, body), target=target)

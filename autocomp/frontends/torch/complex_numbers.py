@@ -211,7 +211,7 @@ def _equal(c: Call, x: Any, y: Any) -> Node:
 # ---- what moves elements, or is a sum of them: done to either part
 VALUES = {"where": (1, 2), "cat": (0,), "stack": (0,), "slice_scatter": (0, 1), "select_scatter": (0, 1), "diagonal_scatter": (0, 1),
           "copy": (0, 1), "index_put": (0, 2), "_unsafe_index_put": (0, 2), "scatter": (0, 3), "scatter_add": (0, 3), "index_copy": (0, 3),
-          "index_add": (0, 3), "masked_fill": (0, 2), "fill": (0, 1), "constant_pad_nd": (0, 2)}  # fmt: skip
+          "index_add": (0, 3), "masked_fill": (0, 2), "fill": (0, 1), "constant_pad_nd": (0, 2), "pad": (0, 3)}  # fmt: skip
 """Which arguments hold elements, where it is not the first alone."""
 MOVED = (*VALUES, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "flip", "roll", "repeat",
          "permute", "transpose", "t", "slice", "diagonal", "select", "split_with_sizes", "split", "chunk", "unbind", "tril", "triu",

@@ -14,7 +14,7 @@ from autocomp.errors import ModelError, UnsupportedOp
 
 KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default", "layer_norm.default", "rms_norm.default", "softmax.int",
         "matmul.default", "masked_fill.Scalar", "stack.default", "roll.default", "unbind.int", "split.Tensor", "chunk.default",
-        "log_softmax.int",
+        "log_softmax.int", "pad.default",
         "batch_norm.default", "tril.default", "triu.default", "softplus.default", "leaky_relu.default", "hardtanh.default",
         "upsample_linear1d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
         "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input",

@@ -209,16 +209,56 @@ def _stack(c: Call, xs: list[Node], dim: int = 0) -> Node:
 @row("constant_pad_nd", "pad")
 def _pad(c: Call, x: Node, pad: list[int], *rest: Any) -> Node:
     value = next((v for v in rest if isinstance(v, (int, float))), 0.0)
-    if any(isinstance(v, str) and v != "constant" for v in rest):
-        raise c.refuse(f"pads by {rest[0]}")
+    mode = next((v for v in rest if isinstance(v, str)), "constant")
     lo: list[Dim] = [0] * x.type.rank
     hi: list[Dim] = [0] * x.type.rank
     for i in range(len(pad) // 2):
         lo[-1 - i], hi[-1 - i] = pad[2 * i], pad[2 * i + 1]
+    if mode != "constant":
+        return _pad_by_own(c, x, mode, lo, hi)
     for axis in range(x.type.rank):
         if isinstance(lo[axis], Sym) or isinstance(hi[axis], Sym):
             x, lo[axis], hi[axis] = _beside(c, x, axis, lo[axis], hi[axis], float(value)), 0, 0
     return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=float(value))
+
+
+@row("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def _reflection_pad(c: Call, x: Node, pad: list[int]) -> Node:
+    return _pad(c, x, pad, "reflect")
+
+
+@row("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def _replication_pad(c: Call, x: Node, pad: list[int]) -> Node:
+    return _pad(c, x, pad, "replicate")
+
+
+def _pad_by_own(c: Call, x: Node, mode: str, lo: list[Dim], hi: list[Dim]) -> Node:
+    """x with its own elements around it: they are looked up, but where those of a closed dimension come around."""
+    if mode not in ("reflect", "replicate", "circular"):
+        raise c.refuse(f"pads by {mode}")
+    if any(isinstance(n, Sym) for n in (*lo, *hi)):
+        raise c.refuse(f"pads by {mode} as many elements as a size")
+    if mode == "circular" and any(n < 0 for n in (*lo, *hi)):  # type: ignore[operator]
+        crop = lambda by: tuple(min(n, 0) for n in by)  # what is left comes around
+        x, lo, hi = c.op("pad", x, lo=crop(lo), hi=crop(hi)), [max(n, 0) for n in lo], [max(n, 0) for n in hi]  # type: ignore[type-var]
+    number = lambda n: c.b.const(n, I64)
+    looked_up = [bool(a or b) and (mode != "circular" or isinstance(d, Sym)) for d, a, b in zip(x.type.shape, lo, hi)]
+    rest = lambda by: tuple(0 if looked else n for looked, n in zip(looked_up, by))
+    if any((*rest(lo), *rest(hi))):
+        x = c.op("pad_wrap", x, lo=rest(lo), hi=rest(hi))
+    for axis in (k for k, looked in enumerate(looked_up) if looked):
+        size = total([(x.type.shape[axis], 1)], lo[axis] + hi[axis])  # type: ignore[operator]
+        at = c.op("sub", c.op("iota", shape=(size,), axis=0, dtype="i64"), number(lo[axis]))
+        n = c.op("extent", x, axis=axis, dtype="i64")
+        last = c.op("sub", n, number(1))
+        if mode == "circular":
+            at = c.op("mod", at, n)
+        elif mode == "replicate":
+            at = c.op("max", c.op("min", at, last), number(0))
+        else:
+            at = c.op("sub", last, c.op("abs", c.op("sub", last, c.op("abs", at))))
+        x = c.op("gather", x, at, axis=axis)
+    return x
 
 
 def _beside(c: Call, x: Node, axis: int, lo: Dim, hi: Dim, value: float) -> Node:

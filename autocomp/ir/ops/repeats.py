@@ -120,10 +120,13 @@ def _runs(at: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def _pad_decompose(source: Source) -> Callable[..., Any]:
-    """Along each padded axis: slices of x (backwards where mirrored, one element broadcast where repeated), joined."""
+    """Along each padded axis: slices of x (backwards where mirrored, one element broadcast where repeated), joined. What comes around
+    lies a constant apart: slices of x itself are joined, and each is padded along the other axes first, so that they are one load."""
 
     def decompose(b: Any, nodes: Any, a: Attrs) -> Any:
         x = nodes[0]
+        if source is _wrap:
+            return wrapped(b, x, tuple(enumerate(zip(a["lo"], a["hi"]))))
         for axis, (lo, hi) in enumerate(zip(a["lo"], a["hi"])):
             if not lo and not hi:
                 continue
@@ -139,6 +142,20 @@ def _pad_decompose(source: Source) -> Callable[..., Any]:
                 parts.append(part if step or count == 1 else b.op("broadcast", part, shape=wide))
             x = parts[0] if len(parts) == 1 else b.op("concat", *parts, axis=axis)
         return x
+
+    def wrapped(b: Any, x: Any, axes: tuple[tuple[int, tuple[int, int]], ...]) -> Any:
+        if not axes:
+            return x
+        (axis, (lo, hi)), *others = axes
+        if not lo and not hi:
+            return wrapped(b, x, tuple(others))
+        check_table(x.type.shape[axis] + lo + hi, "pad")
+        parts = []
+        for start, _, count in _runs(_positions(source, x.type.shape[axis], lo, hi)) or [(0, 1, 0)]:
+            spans = [(start, start + count) if k == axis else (0, d) for k, d in enumerate(x.type.shape)]
+            starts, limits = zip(*spans)
+            parts.append(wrapped(b, b.op("slice", x, starts=starts, limits=limits, steps=(1,) * x.type.rank), tuple(others)))
+        return parts[0] if len(parts) == 1 else b.op("concat", *parts, axis=axis)
 
     return decompose
 
