@@ -16,13 +16,24 @@ from autocomp.errors import UnsupportedOp
 
 
 @dataclass(frozen=True)
+class Span:
+    """Where a buffer lies: `bytes` of a memory from `at` on, its slots one behind the other."""
+
+    memory: str
+    at: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Work:
-    """One operation of an agent on buffers; `lines` is its text, which no pass reads."""
+    """One operation of an agent on buffers; `lines` is its text, which no pass reads. `values`: what the bytes of `reads` and then of
+    `writes` stand for, where a buffer holds one value after another."""
 
     agent: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     lines: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Runs the agents' programs round by round and reports what their signals do not order.
 
 Every agent has a clock of finished works of every agent that it knows of. A set carries its agent's clock, a wait takes it over. Two
-uses of a slot, one of them a write, must be ordered by these clocks; a read must find what its own round wrote.
+uses of a slot, one of them a write, must be ordered by these clocks; a read must find what its own round wrote. Buffers whose bytes are
+known (`Span`) are one where they have bytes in common: their uses are ordered, and neither is read where the other was written since.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Body, Parts, Signal, Skewed, Work, accesses, common_loop
+from autocomp.tile.agents import Again, Barrier, Body, Parts, Signal, Skewed, Span, Work, accesses, common_loop
 
 
 @dataclass(frozen=True)
@@ -23,35 +24,55 @@ class Item:
 
 @dataclass
 class State:
-    """clocks[a][b]: works of b that a knows to be finished. flags: sets not waited for. uses: (agent, time, write) of a slot."""
+    """clocks[a][b]: works of b that a knows to be finished. flags: sets not waited for. uses: (agent, time, write) of a slot. content: the
+    round and the value that were written last, "" where another buffer's was. beside: slots of others on a slot's bytes."""
 
     clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     flags: dict[tuple[object, ...], list[dict[str, int]]] = field(default_factory=dict)
     uses: dict[tuple[str, int], list[tuple[str, int, bool]]] = field(default_factory=dict)
-    content: dict[tuple[str, int], int] = field(default_factory=dict)
+    content: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+    beside: Mapping[tuple[str, int], tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
-def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int = 1) -> list[str]:
+def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int = 1, lies: Mapping[str, Span] | None = None) -> list[str]:
     """What is wrong with programs that have their signals; [] if nothing is.
 
     Loops are run `trips` times, and once more with one round of every inner loop: what many rounds order, one may not.
-    `most`: sets of one signal that may be outstanding.
+    `most`: sets of one signal that may be outstanding. `lies`: where buffers lie; others are apart from all.
     """
     found = []
+    beside = _beside(lies or {}, depth)
     for inner in (trips, 1):
-        found += _run(parts, depth, (trips, inner), most)
+        found += _run(parts, depth, (trips, inner), most, beside)
     return list(dict.fromkeys(found))
 
 
-def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: int) -> list[str]:
+def _beside(lies: Mapping[str, Span], depth: Mapping[str, int]) -> dict[tuple[str, int], tuple[tuple[str, int], ...]]:
+    """A slot -> slots of other buffers that lie on some of its bytes."""
+    slots = [(s.memory, s.at + k * s.bytes, s.at + (k + 1) * s.bytes, (b, k)) for b, s in lies.items() for k in range(depth.get(b, 1))]
+    out: dict[tuple[str, int], tuple[tuple[str, int], ...]] = {}
+    open_: list[tuple[str, int, int, tuple[str, int]]] = []
+    for slot in sorted(slots):
+        memory, begin, _, key = slot
+        open_ = [x for x in open_ if x[0] == memory and x[2] > begin]
+        for *_, other in open_:
+            if other[0] != key[0]:
+                out[key] = (*out.get(key, ()), other)
+                out[other] = (*out.get(other, ()), key)
+        open_.append(slot)
+    return out
+
+
+def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: int,
+         beside: Mapping[tuple[str, int], tuple[tuple[str, int], ...]]) -> list[str]:  # fmt: skip
     """One run; `trips` of outermost and of inner loops."""
     loops = {b: common_loop(uses) for b, uses in accesses(parts).items()}
     programs: dict[str, list[Item]] = {}
     for body in parts.values():
         for item in _unroll(body, trips, {}, {}):
             programs.setdefault(item.node.agent, []).append(item)
-    state = State()
+    state = State(beside=beside)
     found: list[str] = []
     at = dict.fromkeys(programs, 0)
     moved = True
@@ -129,22 +150,28 @@ def _step(agent: str, item: Item, s: State, loops: Mapping[str, str], depth: Map
             clock[a] = max(clock.get(a, 0), t)
         return True
     time = s.started[agent] = s.started.get(agent, 0) + 1
-    for names, write in ((n.reads, False), (n.writes, True)):
-        for b in names:
-            rounds = item.rounds.get(loops[b], 0)
-            _use(agent, time, write, (b, rounds % depth.get(b, 1)), rounds, s, clock, found)
+    for i, (b, value) in enumerate(zip((*n.reads, *n.writes), n.values or (*n.reads, *n.writes), strict=True)):
+        rounds = item.rounds.get(loops[b], 0)
+        _use(agent, time, i >= len(n.reads), (b, rounds % depth.get(b, 1)), (rounds, value), s, clock, found)
     return True
 
 
-def _use(agent: str, time: int, write: bool, key: tuple[str, int], rounds: int, s: State, clock: dict[str, int], found: list[str]) -> None:
-    for other, then, wrote in s.uses.get(key, ()):
-        if (write or wrote) and then > clock.get(other, 0) and (other, then) != (agent, time):
-            how = ("writes" if wrote else "reads", "writes" if write else "reads")
-            found.append(f"not ordered: {other} {how[0]} {key[0]}, {agent} {how[1]} it")
+def _use(agent: str, time: int, write: bool, key: tuple[str, int], what: tuple[int, str], s: State, clock: dict[str, int],
+         found: list[str]) -> None:  # fmt: skip
+    beside = s.beside.get(key, ())
+    for k in (key, *beside):
+        for other, then, wrote in s.uses.get(k, ()):
+            if (write or wrote) and then > clock.get(other, 0) and (other, then) != (agent, time):
+                how = ("writes" if wrote else "reads", "writes" if write else "reads")
+                its = "it" if k == key else f"{key[0]} on the same bytes"
+                found.append(f"not ordered: {other} {how[0]} {k[0]}, {agent} {how[1]} {its}")
     if write:
-        s.content[key] = rounds
-    elif key in s.content and s.content[key] != rounds:
-        found.append(f"stale: {agent} reads {key[0]} of another round")
+        s.content[key] = what
+        s.content.update((k, (0, "")) for k in beside)
+    elif key in s.content and s.content[key] != what:
+        lost = s.content[key][1] != what[1]
+        found.append(f"overwritten: {agent} reads {what[1]} behind another value on its bytes" if lost else
+                     f"stale: {agent} reads {key[0]} of another round")  # fmt: skip
     s.uses.setdefault(key, []).append((agent, time, write))
 
 

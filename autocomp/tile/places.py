@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from autocomp.errors import DoesNotFit
+from autocomp.tile.agents import Span
 
 
 @dataclass
@@ -16,20 +17,29 @@ class Place:
     align: int
     top: int = 0
     free: dict[int, list[int]] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict)
 
     def rounded(self, bytes_: int) -> int:
         return -(-bytes_ // self.align) * self.align
 
-    def take(self, bytes_: int, slots: int = 0) -> int:
+    def take(self, bytes_: int, slots: int = 0, name: str = "") -> int:
         """An offset for a piece of `bytes_` (rounded up), or for a ring of `slots` neighbouring ones: rings never lie where something was
-        freed, not even those of one slot, as other agents than the one that freed it use them."""
+        freed, not even those of one slot, as other agents than the one that freed it use them. `name`: of the buffer, if not `piece`."""
         size = self.rounded(bytes_) * max(1, slots)
         if not slots and self.free.get(size):
-            return self.free[size].pop()
-        self.top += size
+            at = self.free[size].pop()
+        else:
+            at = self.top
+            self.top += size
         if self.top > self.capacity:
             raise DoesNotFit(f"tiles in {self.name} of a core", needed=self.top, available=self.capacity, hint="use smaller tiles")
-        return self.top - size
+        name = name or self.piece(at)
+        self.spans[name] = Span(self.name, at, max(self.rounded(bytes_), self.spans[name].bytes if name in self.spans else 0))
+        return at
+
+    def piece(self, at: int) -> str:
+        """The name of a buffer without one."""
+        return f"{self.name}+{at}"
 
     def give(self, at: int, bytes_: int) -> None:
         """A piece that is no longer used; the next one of its size may lie there."""

@@ -79,7 +79,7 @@ class Cube:
         bytes_, memory = count * (4 if element == "float" else 2), self.place(where)
         most = self.sums if where == "l0c" else self.slots
         n = max((n for n in range(1, most + 1) if memory.top + memory.rounded(bytes_) * n <= memory.capacity), default=1)
-        at = memory.take(bytes_, n)
+        at = memory.take(bytes_, n, name)
         self.depth[name] = n
         offset = slot_text(at, turn, n, memory.rounded(bytes_))
         return f"const LocalTensor<{element}> {name} = {where}.GetWithOffset<{element}>({count}, {offset});"

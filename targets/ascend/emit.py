@@ -139,7 +139,8 @@ class Kernel:
         split = self.split(inner)
         tiles = trips(p, grid)
         parts = self.parts(split, origin(p, grid, "tile"), tiles)
-        signalled, notes = plan(parts, {**split.cube.depth, **split.vector.depth}, self.chip)
+        spans = {n: s for m in (*split.cube.places.values(), split.vector.ub) for n, s in m.spans.items()}
+        signalled, notes = plan(parts, {**split.cube.depth, **split.vector.depth}, self.chip, spans)
         return Planned(split, parts, signalled, notes, tiles)
 
     def source(self, planned: Planned, header: tuple[str, ...]) -> KernelSource:

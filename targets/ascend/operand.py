@@ -16,8 +16,9 @@ class Operand:
     offset: int = -1
 
     @property
-    def storage(self) -> tuple[str, ...]:
-        return (f"ub+{self.offset}",) if self.offset >= 0 else (self.name,)
+    def storage(self) -> str:
+        """The buffer of a plan."""
+        return f"ub+{self.offset}" if self.offset >= 0 else self.name
 
 
 def number(value: float) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from autocomp.targets.ascend.tables import table
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import AutocompError, DoesNotFit
-from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, Skewed, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, Skewed, Span, find_queues, merged, with_barriers, with_signals
 from autocomp.tile.check_plan import problems, waits_before_sets
 
 
@@ -25,14 +26,14 @@ def counter(loop: str) -> str:
     return "round" if loop == "tile" else f"{loop}_round"
 
 
-def plan(parts: Parts, depth: dict[str, int], chip: Chip) -> tuple[dict[str, tuple[object, ...]], list[str]]:
-    """The parts with flags and barriers, and a line of comment for each queue.
+def plan(parts: Parts, depth: dict[str, int], chip: Chip, lies: Mapping[str, Span]) -> tuple[dict[str, tuple[object, ...]], list[str]]:
+    """The parts with flags and barriers, and a line of comment for each queue. `lies`: where buffers lie.
 
     Queues of the same two agents become one where the checker agrees. Raises AutocompError if the checker finds fault with the result.
     """
     def wrong(queues: list[Queue]) -> list[str]:
         full = with_barriers_in(with_signals(parts, queues))
-        return problems(full, depth) or waits_before_sets(full)
+        return problems(full, depth, lies=lies) or waits_before_sets(full)
 
     queues = merged(find_queues(parts, depth), lambda tried: not wrong(tried))
     if faults := wrong(queues):

@@ -198,13 +198,14 @@ class VectorPart:
         self.values[s.dst] = self.moved(Operand(number(float(s.expr)), "number"), self.temporary(kind, lane, s.dst))
 
     def v(self, lines: list[str], reads: tuple[Operand, ...], *writes: Operand) -> None:
-        self.frame.works.append(Work(V, tuple(s for o in reads if o.kind != "number" for s in o.storage),
-                                     tuple(s for o in writes for s in o.storage), tuple(lines)))  # fmt: skip
+        read = [o for o in reads if o.kind != "number"]
+        self.frame.works.append(Work(V, tuple(o.storage for o in read), tuple(o.storage for o in writes), tuple(lines),
+                                     tuple(o.name for o in (*read, *writes))))  # fmt: skip
 
     def staged(self, frame: Frame, name: str, element: str, bytes_: int, slots: int = 0) -> str:
         """A ring in unified buffer, of so many slots where they are given; gives the name of the round's slot."""
         size, slots = self.ub.rounded(bytes_), slots or self.slots
-        at = self.ub.take(bytes_, slots)
+        at = self.ub.take(bytes_, slots, name)
         offset = slot_text(at, frame.turn, slots, size)
         frame.declarations.append(f"const LocalTensor<{element}> {name} = ac_at<{element}>(ub, {bytes_}, {offset});")
         self.depth[name] = slots

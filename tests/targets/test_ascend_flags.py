@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 from autocomp.targets import load_target
 from autocomp.targets.ascend import emit, signals
+from autocomp.targets.ascend.ahead import ahead
+from autocomp.targets.ascend.vector import VectorPart
 
 import autocomp
+from autocomp.errors import AutocompError
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
-from autocomp.tile.agents import Again, Signal, Skewed, find_queues, with_signals
+from autocomp.tile.agents import Again, Signal, Skewed, Span, find_queues, with_signals
 from autocomp.tile.check_plan import problems
+from autocomp.tile.derive import derive
+from autocomp.tile.places import Place
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 
@@ -48,14 +53,14 @@ def mutants(kernel, schedule, monkeypatch, between):
     """
     target, seen = load_target(TARGET), {}
 
-    def spy(parts, depth, chip):
+    def spy(parts, depth, chip, lies):
         seen.update(parts=parts, depth=depth)
-        return signals.plan(parts, depth, chip)
+        return signals.plan(parts, depth, chip, lies)
 
     monkeypatch.setattr(emit, "plan", spy)
     yield "whole", target.emit(kernel, schedule), []
     monkeypatch.setattr(signals, "merged", lambda queues, fine: queues)
-    monkeypatch.setattr(signals, "problems", lambda parts, depth: [])
+    monkeypatch.setattr(signals, "problems", lambda parts, depth, lies: [])
     monkeypatch.setattr(signals, "waits_before_sets", lambda parts: [])
     for q in find_queues(seen["parts"], seen["depth"]):
         if between and signals.core(q.writer) == signals.core(q.reader):
@@ -67,6 +72,40 @@ def mutants(kernel, schedule, monkeypatch, between):
             monkeypatch.setattr(signals, "with_signals", broken)
             said = problems(signals.with_barriers_in(broken(seen["parts"], find_queues(seen["parts"], seen["depth"]))), seen["depth"])
             yield f"{what} of {q.writer} -> {q.reader} [{', '.join(q.buffers)}]", target.emit(kernel, schedule), said
+
+
+def reuses_for_rings(self, bytes_, slots=0, name=""):
+    """A ring of one slot lies where something was freed, which another agent than that ring's may still be at."""
+    size = self.rounded(bytes_)
+    if slots == 1 and self.free.get(size):
+        at = self.free[size].pop()
+        self.spans[name] = Span(self.name, at, size)
+        return at
+    return take(self, bytes_, slots, name)
+
+
+def frees_early(self, name, o):
+    """A value's bytes are another one's before it is read."""
+    out = named(self, name, o)
+    self.release(out)
+    return out
+
+
+take, named = Place.take, VectorPart.named
+
+
+@pytest.mark.parametrize(("of", "name", "mutant", "said"), [
+    (Place, "take", reuses_for_rings, "not ordered: vector.* on the same bytes"),
+    (VectorPart, "named", frees_early, "overwritten: vector.V reads")])  # fmt: skip
+def test_bytes_of_two_live_values_are_refused(of, name, mutant, said, monkeypatch):
+    """What the machine model alone saw: the plan's checker knows where values lie."""
+    kernel = autocomp.optimize(ATTENTION, target=TARGET).calls.calls[0].kernel
+    p, late = ahead(derive(kernel, CASES["attention, a product late"][1]))
+    planned = lambda: emit.Kernel(p, load_target(TARGET).chip, next(emit.shares(p)), (), late, slots=1).planned()
+    planned()
+    monkeypatch.setattr(of, name, mutant)
+    with pytest.raises(AutocompError, match=f"the plan of signals is wrong: {said}"):
+        planned()
 
 
 @needs_compiler

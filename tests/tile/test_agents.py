@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Queue, Signal, Skewed, Work, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.agents import Again, Barrier, Queue, Signal, Skewed, Span, Work, find_queues, merged, with_barriers, with_signals
 from autocomp.tile.check_plan import problems, waits_before_sets
 
 
@@ -55,6 +55,28 @@ def test_a_whole_plan_has_no_fault_and_missing_signals_are():
     for what, q in (("full", "b"), ("full", "c"), ("empty", "a"), ("empty", "c")):
         assert any("not ordered" in x for x in problems(without(plan, what, q), DEPTH)), (what, q)
     assert problems(without(plan, "full", "a"), DEPTH) == []  # copies end in order: what says that b is there says it of a
+
+
+def test_buffers_on_the_same_bytes_are_one():
+    """Slots of `a` are bytes 0 .. 127 of a memory; `c` is written by another agent where a's second slot lies."""
+    plan = signalled(COPY_COMPUTE, DEPTH)
+    apart = {"a": Span("ub", 0, 64), "b": Span("ub", 128, 64), "c": Span("ub", 256, 64)}
+    assert problems(plan, DEPTH, lies=apart) == []
+    assert problems(plan, DEPTH, lies={**apart, "c": Span("l1", 64, 64)}) == []  # of another memory
+    found = problems(plan, DEPTH, lies={**apart, "c": Span("ub", 96, 32)})
+    assert "not ordered: copy writes a, unit writes c on the same bytes" in found
+    ordered = {"core": (work("unit", (), "x"), Barrier("unit"), work("unit", (), "y"), Barrier("unit"), work("unit", "x"))}
+    assert problems(ordered, {}) == []
+    assert problems(ordered, {}, lies={"x": Span("ub", 0, 64), "y": Span("ub", 32, 8)}) == [
+        "overwritten: unit reads x behind another value on its bytes"]  # fmt: skip
+
+
+def test_a_value_that_another_replaced_is_not_read():
+    first, second = (Work("unit", (), ("ub+0",), (), (v,)) for v in ("t1", "t2"))
+    read = lambda v: Work("unit", ("ub+0",), (), (), (v,))
+    assert problems({"core": (first, Barrier("unit"), second, Barrier("unit"), read("t2"))}, {}) == []
+    assert problems({"core": (first, Barrier("unit"), second, Barrier("unit"), read("t1"))}, {}) == [
+        "overwritten: unit reads t1 behind another value on its bytes"]  # fmt: skip
 
 
 def test_what_many_rounds_of_an_inner_loop_order_one_round_may_not():
