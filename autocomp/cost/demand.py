@@ -20,7 +20,7 @@ from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.reach import share_read
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import Sym, dim_hint
+from autocomp.ir.types import I32, Sym, dim_hint
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def demand_of(k: Kernel) -> Demand:
     roles = roles_of(k)
     domain = prod(dim_hint(a.extent) for a in k.axes)
     extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
-    vector = special = matrix = 0.0
+    vector = special = matrix = words = 0.0
     dtype = "f32"
     products: list[tuple[float, frozenset[str]]] = []
     nodes = list(postorder(*(s.value for s in k.stores)))
@@ -124,6 +124,7 @@ def demand_of(k: Kernel) -> Demand:
             points = prod(extent[n] for n in free[id(e)] if n in extent)
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
+            words += points * (e.dtype == I32 and e.fn in ("add", "sub", "mul", "neg", "abs"))
             spared += points * (unit == "vector" and id(e) in made) * (1 - min(F32, e.dtype.bytes) / F32)
         elif isinstance(e, Contract):
             flops = 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
@@ -143,6 +144,7 @@ def demand_of(k: Kernel) -> Demand:
                 vector += weights * (len(monoid.base) + len(monoid.modules) + 1)  # folds, the exponent's difference, sums, rounding
             else:
                 points = folds * prod(extent[n] for n in free[id(e)] if n in extent)
+                words += points * (e.dtype == I32 and e.monoid == "add")
                 units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
                 vector, special = vector + points * units.count("vector"), special + points * units.count("special")
     moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, int(constant("sector")))
@@ -159,6 +161,7 @@ def demand_of(k: Kernel) -> Demand:
         m=roles.extent("rows") if matrix else 0,
         n=roles.extent("cols") if matrix else 0,
         k=roles.extent("depth") if matrix else 0,
+        words=words,
     )
     operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]

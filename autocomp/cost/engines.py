@@ -96,7 +96,8 @@ def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool,
     lim, tiles = chip.limits, max(1, work.tiles)
     cores = chip.cores * lim["vector_cores"]
     rounds = -(-tiles // cores)
-    units = {"vector unit": work.vector / chip.vector["f32"], "special functions": work.special / chip.special}
+    vector = work.vector + work.words * (chip.numbers["word_steps"] - 1)
+    units = {"vector unit": vector / chip.vector["f32"], "special functions": work.special / chip.special}
     clocks = sum(units.values()) * cores * chip.clock / tiles
     s = Stream(rounds, tuple(b / tiles for b in reads), (work.written / tiles,), clocks, len(reads) + 1)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)

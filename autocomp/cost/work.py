@@ -18,6 +18,7 @@ class Work(NamedTuple):
     matrix_eff      share of the unit's lanes that the contraction's vector axis fills, in (0, 1]
     copies          copies of less than 16 bytes by which factors of contractions come to the unit (see `cost.copies`)
     tiles           independent units of work that can run at once (0: unknown)
+    words           of the vector operations, sums, differences and products of integers of 32 bits
     stays           bytes by which the cache is chosen that the traffic comes from (0: all that moves)
     """
 
@@ -35,6 +36,7 @@ class Work(NamedTuple):
     tiles: int = 0
     copies: float = 0.0
     stays: float = 0.0
+    words: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def unchanged(text: str) -> str:
 @dataclass
 class AscendExecutor:
     """Runs a program's kernels in order. `edit` changes a kernel's text first (to see faults found), `edit_header` the target's device
-    header; `blocks` overrides the launch."""
+    headers; `blocks` overrides the launch."""
 
     program: Any
     folder: Path
@@ -131,7 +131,8 @@ class AscendExecutor:
         path.write_text("\n".join([*head, *map(self.text, sources.values())]))
         out = path.with_suffix(".so")
         if self.edit_header:
-            (self.folder / HEADER.name).write_text(self.edit_header(HEADER.read_text()))
+            for name in names:
+                (self.folder / name).write_text(self.edit_header((HEADER.parent / name).read_text()))
         first = str(self.folder) if self.edit_header else precompiled().name
         compile_all([[*FLAGS, f"-I{first}", *INCLUDE, str(path), "-o", str(out)]], [out], self.folder)
         return ctypes.CDLL(str(out))

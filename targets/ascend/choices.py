@@ -22,8 +22,8 @@ def wide(v: VectorPart, o: Operand, kind: str, lane: str) -> Operand:
     """A value of that kind; a new one where it had fewer elements."""
     if o.kind == kind:
         return o
-    d = v.temporary(kind, lane)
-    v.v([f"Duplicate({d.name}, {o.name if o.kind == 'number' else '0.0f'}, {v.g.compared(kind, lane)});"], (), d)
+    d = v.temporary(kind, lane, element=o.element)
+    v.v([f"Duplicate({d.name}, {o.name if o.kind == 'number' else o.zero}, {v.g.compared(kind, lane)});"], (), d)
     if o.kind != "number":
         v.v([f"ac_Add_{o.kind}({d.name}, {d.name}, {o.name}, {v.g.count}, {v.g.pitch(lane)});"], (d, o), d)
     return d
@@ -59,21 +59,27 @@ def indices(v: VectorPart, e: Aff, lane: str) -> Operand:
 
 def compared(v: VectorPart, a: Operand, b: Operand, mode: str) -> Operand:
     """A bit an element."""
-    kind, lane = _joined(a, b)
+    kind, lane = joined(a, b)
     x, y = wide(v, a, kind, lane), b if b.kind == "number" else wide(v, b, kind, lane)
-    bytes_ = v.g.bytes(MASK + kind, lane)
-    v.names += 1
-    mask = Operand(f"mask{v.names}", MASK + kind, lane, v.ub.take(bytes_))
-    v.frame.declarations.append(f"const LocalTensor<uint8_t> {mask.name} = ac_at<uint8_t>(ub, {bytes_}, {mask.offset});")
+    mask = mask_of(v, kind, lane)
     call = "CompareScalar" if y.kind == "number" else "Compare"
     v.v([f"{call}({mask.name}, {x.name}, {y.name}, CMPMODE::{mode}, {v.g.compared(kind, lane)});"], (x, y), mask)
     _free_copies(v, (x, a), (y, b))
     return mask
 
 
+def mask_of(v: VectorPart, kind: str, lane: str) -> Operand:
+    """Room for a bit an element."""
+    bytes_ = v.g.bytes(MASK + kind, lane)
+    v.names += 1
+    mask = Operand(f"mask{v.names}", MASK + kind, lane, v.ub.take(bytes_))
+    v.frame.declarations.append(f"const LocalTensor<uint8_t> {mask.name} = ac_at<uint8_t>(ub, {bytes_}, {mask.offset});")
+    return mask
+
+
 def selected(v: VectorPart, mask: Operand, a: Operand, b: Operand) -> Operand:
     """a where the bit is set, else b."""
-    kind, lane = _joined(Operand("", mask.kind.removeprefix(MASK), mask.lane), a, b)
+    kind, lane = joined(Operand("", mask.kind.removeprefix(MASK), mask.lane), a, b)
     if MASK + kind != mask.kind:  # a condition of fewer elements than what is chosen
         truth = selected(v, mask, Operand("1.0f", "number"), Operand("0.0f", "number"))
         mask = compared(v, wide(v, truth, kind, lane), Operand("0.0f", "number"), "NE")
@@ -86,7 +92,7 @@ def selected(v: VectorPart, mask: Operand, a: Operand, b: Operand) -> Operand:
     return d
 
 
-def _joined(*given: Operand) -> tuple[str, str]:
+def joined(*given: Operand) -> tuple[str, str]:
     """Kind and lane of what operands make together."""
     kinds = {o.kind for o in given} - {"number"}
     lanes = [o.lane for o in given if o.lane]

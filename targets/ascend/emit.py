@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from autocomp.targets.ascend import words
 from autocomp.targets.ascend.ahead import Late, ahead
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
@@ -14,6 +15,7 @@ from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
 from autocomp.targets.ascend.tables import loaded, place, table
 from autocomp.targets.ascend.vector import Frame, VectorPart
+from autocomp.targets.ascend.whole import whole
 from autocomp.targets.cpu.names import c_name, entry_name
 from autocomp.targets.simt.access import read_once
 from autocomp.targets.source import KernelSource, Launch
@@ -232,7 +234,8 @@ def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, head
     signature = f'extern "C" __global__ __aicore__ void {name}({", ".join(arguments)}) {{'
     text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *("  " + x for x in lines), "}", ""])
     launch = Launch((((blocks, 1),),), 1, workspace=scratch)
-    return KernelSource(p.name, text, name, inputs, outputs, (), (HEADER,), "cpp", launch=launch)
+    headers = (HEADER, words.HEADER) if whole(p).words else (HEADER,)
+    return KernelSource(p.name, text, name, inputs, outputs, (), headers, "cpp", launch=launch)
 
 
 def globals_(p: TileProgram) -> list[str]:

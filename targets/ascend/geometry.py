@@ -137,7 +137,7 @@ def on_vector(p: TileProgram) -> frozenset[str]:
     """Values that vector cores hold: all but the factors that go from memory straight to the cube unit."""
     statements = [s for s, _ in walk(p.body)]
     used = {v for s in statements if s.op != "mma" for v in (*s.srcs, *values(s.expr))}
-    floats = {b.name for b in p.bufs if b.dtype.is_float} | whole(p)
+    floats = {b.name for b in p.bufs if b.dtype.is_float} | whole(p).names
     return frozenset(s.dst for s in statements if s.dst in floats and (s.op not in ("store", "copy") or s.dst in used))
 
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite, isnan
 
+WORD = "int32_t"
+
 
 @dataclass(frozen=True)
 class Operand:
-    """A value in unified buffer (`name`, at `offset`, lanes along axis `lane`) or a number (kind "number", its text in `name`)."""
+    """A value in unified buffer (`name`, at `offset`, lanes along axis `lane`) or a number (kind "number", its text in `name`), of C++ type
+    `element` where instructions compute with it: in single precision, or words."""
 
     name: str
     kind: str
     lane: str = ""
     offset: int = -1
+    element: str = "float"
+
+    @property
+    def zero(self) -> str:
+        return "0" if self.element == WORD else "0.0f"
 
     @property
     def storage(self) -> str:

@@ -38,7 +38,7 @@ def picked(v: VectorPart, name: str, r: Region, dtype: DType, step: int) -> Oper
     v.frame.declarations.append(f"const LocalTensor<uint32_t> {offsets} = ac_at<uint32_t>(ub, {size}, {places.offset});")
     v.v([f"ac_offsets({places.name}, {line.name}, {step}, {n});"], (), places, line)
     v.release(line)
-    d = v.temporary(kind, lane, name)
+    d = v.temporary(kind, lane, name, x.element)
     v.v([f"ac_picked({d.name}, {x.name}, {offsets}, {v.g.count}, {n}, {lies.pitch(lane)}, {v.g.pitch(lane)});"], (x, places), d)
     v.release(places)
     with v.lying(lies, true):
@@ -61,8 +61,9 @@ def turned(v: VectorPart, name: str, r: Region, dtype: DType) -> Operand:
     with v.lying(lies, v.true):
         x = v.load(name, r, dtype)
     size = max(-(-rows // 8) * 8 * v.g.pitch(lane) * 4, v.g.bytes("full", lane))
-    v.frame.declarations.append(f"const ac_f32 {name}_turned = ac_at<float>(ub, {size}, {v.ub.take(size)});")
-    d = Operand(f"{name}_turned", "full", lane)
+    form = "ac_f32" if x.element == "float" else f"LocalTensor<{x.element}>"
+    d = Operand(f"{name}_turned", "full", lane, v.ub.take(size), x.element)
+    v.frame.declarations.append(f"const {form} {d.name} = ac_at<{x.element}>(ub, {size}, {d.offset});")
     v.v([f"ac_turn({d.name}, {x.name}, {v.g.lanes[lane]}, {rows}, {lies.pitch(row)}, {v.g.pitch(lane)});"], (x,), d)
     with v.lying(lies, v.true):
         v.release(x)

@@ -86,6 +86,9 @@ def _function(f: Function, form: Form) -> Iterator[str]:
     if "conversions" in f.row:
         yield from _conversions(f)
     yield f'  model::called = "{f.name}";'
+    for t, modes in f.row.get("modes", {}).items():
+        allowed = " && ".join(f"cmpMode != CMPMODE::{m}" for m in modes)
+        yield f'  if (std::is_same_v<T, {t}> && {allowed}) model::tell("{f.name}: a comparison that elements of this type lack");'
     for type_, n in form.arguments:
         if type_.endswith("]"):
             yield f'  for (auto &x : {n}) model::aligned("{f.name}", "{n}", x.at, {align.get(n, fact("block"))});'

@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from autocomp.targets.ascend import words
 from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inner
 from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
 from autocomp.targets.ascend.geometry import Geometry, extent, on_chip
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
-from autocomp.targets.ascend.operand import Operand, number
+from autocomp.targets.ascend.operand import WORD, Operand, number
 from autocomp.targets.ascend.rearranged import is_turned, picked, strided, turned
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
 from autocomp.targets.ascend.tables import loaded, slot_text, stored, table
-from autocomp.targets.ascend.whole import EXACT, WRAPPING, computed, is_short, whole
+from autocomp.targets.ascend.whole import EXACT, WRAPPING, Held, compares_words, computed, has_end, is_short, is_word, whole
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -81,10 +82,11 @@ class VectorPart:
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
+    exact: bool = False  # what is computed is a word: numbers that single precision rounds are none in between
     scalars: Scalars = field(init=False)
     changing: set[str] = field(init=False)
     direct: frozenset[str] = field(init=False)
-    whole: frozenset[str] = field(init=False)
+    whole: Held = field(init=False)
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.p, self.start)
@@ -97,7 +99,7 @@ class VectorPart:
     def statement(self, s: Stmt) -> None:
         """One statement that is not a matrix product."""
         b = self.p.buf(s.dst)
-        if b is not None and is_scalar(b.dtype) and s.dst not in self.whole and s.op in ("copy", "map"):
+        if b is not None and is_scalar(b.dtype) and s.dst not in self.whole.names and s.op in ("copy", "map"):
             source = self.p.tensor(s.srcs[0]) if s.op == "copy" else s.expr
             assert isinstance(source, (Tensor, Expr))
             self.scalars.known[s.dst] = source
@@ -122,10 +124,10 @@ class VectorPart:
         elif s.op == "map" and isinstance(s.expr, Expr) and s.dst in self.kept and b is not None:
             kind, lane = self.g.kind(b.axes, self.p.name)
             ring = Operand(self.staged(self.frame, f"{s.dst}_kept", "float", self.g.bytes(kind, lane), KEPT), kind, lane)
-            self.values[s.dst] = self.moved(self.expression(settled(s.expr, self.p, self.scalars.known), ring), ring)
+            self.values[s.dst] = self.moved(self.evaluated(s, ring), ring)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
-            result = self.numbered(self.expression(settled(s.expr, self.p, self.scalars.known), state))
+            result = self.evaluated(s, state)
             self.values[s.dst] = self.named(s.dst, result) if state is None else self.moved(result, state)
         elif s.op == "reduce":
             folded = self.reduce(s)
@@ -158,7 +160,7 @@ class VectorPart:
         name = f"{hint}{self.names}"
         form = "ac_f32" if element == "float" else f"LocalTensor<{element}>"
         self.frame.declarations.append(f"const {form} {name} = ac_at<{element}>(ub, {bytes_}, {at});")
-        return Operand(name, kind, lane, at)
+        return Operand(name, kind, lane, at, element)
 
     def release(self, o: Operand) -> None:
         if o.offset >= 0:
@@ -176,7 +178,7 @@ class VectorPart:
         if o.kind != "number" and not (names and ({name} | names) & self.changing):
             return o
         kind, lane = ("stat", "") if o.kind == "number" else (o.kind, o.lane)
-        return self.moved(o, self.temporary(kind, lane, name))
+        return self.moved(o, self.temporary(kind, lane, name, o.element))
 
     def moved(self, o: Operand, d: Operand) -> Operand:
         """A value's copy in the place `d`."""
@@ -185,7 +187,7 @@ class VectorPart:
         if o.kind not in ("number", d.kind) or (o.lane != d.lane and o.kind != "number"):
             raise UnsupportedOp(f"{d.name} has a value a {d.kind} and is given one a {o.kind}", where=self.p.name)
         n = self.g.elements(d.kind, d.lane)
-        self.v([f"Duplicate({d.name}, {o.name}, {n});" if o.kind == "number" else f"Adds({d.name}, {o.name}, 0.0f, {n});"], (o,), d)
+        self.v([f"Duplicate({d.name}, {o.name}, {n});" if o.kind == "number" else f"Adds({d.name}, {o.name}, {d.zero}, {n});"], (o,), d)
         if o not in self.values.values():
             self.release(o)
         return d
@@ -195,7 +197,12 @@ class VectorPart:
         b = self.p.buf(s.dst)
         assert b is not None and isinstance(s.expr, (int, float))
         kind, lane = self.g.kind(b.axes, self.p.name)
-        self.values[s.dst] = self.moved(Operand(number(float(s.expr)), "number"), self.temporary(kind, lane, s.dst))
+        first = self.constant(s.dst, s.expr)
+        self.values[s.dst] = self.moved(first, self.temporary(kind, lane, s.dst, first.element))
+
+    def constant(self, name: str, value: float) -> Operand:
+        """A number as a value of that name has it."""
+        return words.number(int(value)) if name in self.whole.words else Operand(number(float(value)), "number")
 
     def v(self, lines: list[str], reads: tuple[Operand, ...], *writes: Operand) -> None:
         read = [o for o in reads if o.kind != "number"]
@@ -250,7 +257,7 @@ class VectorPart:
         got = Operand(local, kind, lane)
         if as_is:
             return got
-        if kind == "stat":
+        if kind == "stat" and name not in self.whole.words:
             return self.widened(name, got, element)
         return self.single(name, got, element)
 
@@ -271,7 +278,7 @@ class VectorPart:
             x = indices(self, g, lane)
             mask = compared(self, x, Operand("0.0f", "number"), "GE")
             self.release(x)
-            chosen = selected(self, mask, got, Operand(number(t.fill), "number"))
+            chosen = (words.chosen if got.element == WORD else selected)(self, mask, got, self.constant(name, t.fill))
             for o in (mask, got):
                 self.release(o)
             got = chosen
@@ -289,7 +296,9 @@ class VectorPart:
         return self.single(name, Operand(raw, kind, lane), element)
 
     def single(self, name: str, got: Operand, element: str) -> Operand:
-        """What was copied, in single precision."""
+        """What was copied, in single precision or as words."""
+        if name in self.whole.words:
+            return words.arrived(self, name, got, self.p.buf(name).dtype)  # type: ignore[union-attr]
         if element == "float":
             return got
         d = self.temporary(got.kind, got.lane, name)
@@ -324,13 +333,14 @@ class VectorPart:
         if o.kind != kind or o.lane != lane:
             raise UnsupportedOp(f"a value with one element a {o.kind} cannot be stored as {r.tensor.removesuffix('_g')}", where=self.p.name)
         n = self.g.elements(kind, lane) if kind != "stat" else self.g.slots
-        if o.name in self.depth and (as_is or element == "float"):  # it was made, or has arrived, where it is copied from
+        if o.name in self.depth and (as_is or element == o.element):  # it was made, or has arrived, where it is copied from
             lines = copy_lines(r, self.g, kind, lane, self.true, o.name, False, self.p.name)
             self.frame.works.append(Work(MTE3, (o.name,), (), self.guarded(lines)))
             return
         if kind == "stat":
-            dense = self.temporary("stat", "")
-            self.v([f"ac_compact({dense.name}, {o.name}, {n});"], (o,), dense)
+            dense = words.compacted(self, o) if o.element == WORD else self.temporary("stat", "")
+            if o.element != WORD:
+                self.v([f"ac_compact({dense.name}, {o.name}, {n});"], (o,), dense)
             self.release(dense)
             o = dense
         out = self.staged(self.frame, name, element, -(-n // 32) * 32 * dtype.bytes)
@@ -339,7 +349,8 @@ class VectorPart:
             self.v([f"Cast({half.name}, {o.name}, RoundMode::CAST_RINT, {n});"], (o,), half)
             self.release(half)
             o = half
-        cast = f"Adds({out}, {o.name}, 0.0f, {n});" if element == "float" else f"Cast({out}, {o.name}, RoundMode::CAST_RINT, {n});"
+        mode = "NONE" if o.element == WORD else "RINT"
+        cast = f"Adds({out}, {o.name}, {o.zero}, {n});" if element == o.element else f"Cast({out}, {o.name}, RoundMode::CAST_{mode}, {n});"
         self.v([cast], (o,), Operand(out, kind, lane))
         lines = copy_lines(r, self.g, kind, lane, self.true, out, False, self.p.name)
         self.frame.works.append(Work(MTE3, (out,), (scratch,) if scratch else (), self.guarded(lines)))
@@ -351,6 +362,8 @@ class VectorPart:
         if not axes:  # one element along each: the sum of the steps
             return x
         s = replace(s, axis=axes[0])
+        if x.element == WORD:
+            return words.folded(self, s, x)
         if s.axis in dict(self.g.rows) and x.kind == "full" and s.expr in table()["reduce"]:
             return self.rows_folded(s, x)
         if s.axis != x.lane or x.kind != "full" or s.expr not in table()["reduce"]:
@@ -378,9 +391,21 @@ class VectorPart:
         """state = fn(state, x), in place."""
         if fn not in table()["binary"] or (state.kind, state.lane) != (x.kind, x.lane):
             raise UnsupportedOp(f"'{fn}' of a {state.kind} and a {x.kind} into a state", where=self.p.name)
+        if state.element == WORD:
+            words.combined(self, fn, state, x)
+            return
         line = f"{table()['binary'][fn]['call']}({state.name}, {state.name}, {x.name}, {self.g.elements(state.kind, state.lane)});"
         self.v([line], (state, x), state)
         self.release(x)
+
+    def evaluated(self, s: Stmt, into: Operand | None) -> Operand:
+        """The value of a statement's expression, as values of its name are held."""
+        assert isinstance(s.expr, Expr)
+        self.exact = s.dst in self.whole.words
+        if self.exact and isinstance(s.expr, Const):
+            return self.constant(s.dst, s.expr.value)
+        result = self.numbered(self.expression(settled(s.expr, self.p, self.scalars.known, self.whole.words), into))
+        return (words.as_word if self.exact else words.as_float)(self, result)
 
     def expression(self, root: Expr, into: Operand | None = None) -> Operand:
         """Instructions for an expression; each part once, temporaries freed behind their last use. The last one writes `into`."""
@@ -405,7 +430,7 @@ class VectorPart:
             mask = compared(self, x, Operand("0.0f", "number"), d[1])
             self.release(x)
             return mask
-        if not e.dtype.is_float and not computed(e, self.whole):
+        if not e.dtype.is_float and not computed(e, self.whole) and not is_word(e, self.whole):
             raise UnsupportedOp(f"'{e.fn}' of elements of type {e.operands[0].dtype} into {e.dtype} is not computed by vector cores here",
                                 where=self.p.name, hint=f"types: {', '.join(table()['stored'])}; see targets/ascend/whole.py")  # fmt: skip
         args = [done[a] for a in e.operands]
@@ -420,11 +445,32 @@ class VectorPart:
             elif is_mask(o):
                 args[i] = self.numbered(o)
             dying += [args[i]] if args[i] is not o else []
+        if compares_words(e, self.whole):
+            return self.freed(words.compared(self, *self.given(e, args), COMPARISONS[e.fn]), dying)
+        single = computed(e, self.whole) and not (self.exact and has_end(e))
+        if e.dtype.is_int and not is_short(e.dtype) and not single:
+            return words.computed(self, e, self.given(e, args), dying)
+        if e.fn == "cast" and is_short(e.dtype) and e.dtype != BOOL and args[0].element == WORD:
+            return self.freed(words.byte(self, args[0], e.dtype), dying)
+        for i, o in enumerate(args):
+            args[i] = words.as_float(self, o)
+            dying += [args[i]] if args[i] is not o else []
+        if e.fn == "cast" and e.dtype.is_float:  # of words
+            return self.freed(args[0], [o for o in dying if o != args[0]])
         if not e.dtype.is_float and e.fn in ("cast", "and", "or", "not", *WRAPPING):
             return self.whole_numbers(e, args, dying)
         if e.fn == "as_stored":
             return self.rounded(args[0], stored(e.dtype, self.p.name), dying)
         return self.call(e.fn, args, dying, into)
+
+    def given(self, e: Map, args: list[Operand]) -> list[Operand]:
+        """Operands of a function of words: constants as words have them."""
+        return [words.number(int(a.value)) if isinstance(a, Const) and not a.dtype.is_float else o for a, o in zip(e.operands, args)]
+
+    def freed(self, d: Operand, dying: list[Operand]) -> Operand:
+        for o in dying:
+            self.release(o)
+        return d
 
     def counted(self, e: Aff) -> Operand:
         """An index expression as a value. Raises UnsupportedOp where single precision does not hold all of its numbers."""

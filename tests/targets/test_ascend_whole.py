@@ -1,7 +1,10 @@
-"""Vector cores of Ascend hold whole numbers and truth values in single precision, where that is exact; other integers are the scalar
-unit's."""
+"""Vector cores of Ascend hold whole numbers and truth values in single precision, where that is exact, others of i32 as words; what needs a
+quotient of integers or 64 bits is the scalar unit's."""
 
 from __future__ import annotations
+
+import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -84,11 +87,67 @@ def test_functions_that_are_choices(tmp_path):
     np.testing.assert_allclose(got["log1p"], want, rtol=1e-6)
 
 
-@pytest.mark.parametrize("lines", ["%0 = add(i, i)", "%0 = mul(i, i)", '%0 = cast(i, to="i8")', '%0 = cast(i, to="i64")',
-                                   "%0 = floordiv(i, i)", '%a = cast(c, to="i32")\n%0 = mul(%a, %a)'])  # fmt: skip
-def test_what_single_precision_does_not_hold_stays_with_the_scalar_unit(lines):
-    """Vector instructions saturate where numpy wraps, and round above 2^24."""
-    program = autocomp.optimize(graph({"i": "i32[37, 65]", "c": "i8[37, 65]"}, lines), target="ascend:910b")
+ENDS = np.array([-2**31, -2**31 + 1, -2**30, -65537, -65536, -65535, -32769, -32768, -1, 0, 1, 2, 255, 256, 32767, 32768, 65535, 65536,
+                 2**24 + 1, 2**30, 2**31 - 1], "i4")  # fmt: skip
+X, Y = np.resize(np.repeat(ENDS, len(ENDS)), (21, 67)), np.resize(ENDS, 67)
+B, Z = X[:, :1].copy(), np.random.default_rng(0).integers(-(2**31), 2**31, (5, 9, 33)).astype("i4")
+C, L = np.resize(np.array([-128, 127, 3], "i1"), (21, 67)), np.resize(np.array([2**40 + 5, -(2**33) - 7, -1, 2**31, 2**62 + 129]), (21, 67))
+F = np.resize(np.array([1.5, -2.7, 3e4, 0], "f4"), (21, 67))
+WORDS = {  # what is asked of X, Y, B, C, F, L, Z, and numpy's answer
+    "sums": ({"sum": "add(x, y)", "difference": "sub(x, b)", "product": "mul(x, y)", "negative": "neg(x)", "absolute": "abs(x)",
+              "larger": "max(x, y)", "smaller": "min(x, b)", "_square": "mul(x, x)", "chain": "add(%_square, y)",
+              "more": "add(x, const(2147483647, i32))"},
+             lambda: [X + Y, X - B, X * Y, -X, np.abs(X), np.maximum(X, Y), np.minimum(X, B), X * X + Y, X + np.int32(2**31 - 1)]),
+    "choices": ({"lt": "lt(x, y)", "le": "le(x, b)", "gt": "gt(x, y)", "ge": "ge(x, y)", "eq": "eq(x, y)", "ne": "ne(x, y)",
+                 "chosen": "where(%lt, x, y)", "_more": "gt(x, const(-2147483648, i32))", "kept": "where(%_more, x, const(7, i32))"},
+                lambda: [X < Y, X <= B, X > Y, X >= Y, X == Y, X != Y, np.where(X < Y, X, Y), np.where(X > -(2**31), X, 7)]),
+    "casts": ({"byte": 'cast(x, to="i8")', "unsigned": 'cast(x, to="u8")', "long": 'cast(x, to="i64")', "low": 'cast(l, to="i32")',
+               "low_byte": 'cast(l, to="i8")', "_whole": 'cast(f, to="i32")', "of_float": "add(%_whole, x)", "_wide": 'cast(c, to="i32")',
+               "of_byte": "mul(%_wide, %_wide)", "_twice": "add(x, x)", "single": 'cast(%_twice, to="f32")', "_f": 'cast(x, to="f32")',
+               "rounded": 'cast(%_f, to="i64")'},
+              lambda: [X.astype("i1"), X.astype("u1"), X.astype("i8"), L.astype("i4"), L.astype("i1"), F.astype("i4") + X,
+                       C.astype("i4") ** 2, (X + X).astype("f4"), X.astype("f4").astype("i8")]),
+    "rows": ({f"{op}_{axis}": f"reduce_{op}(z, axes=[{axis}])" for axis in (1, 2) for op in ("sum", "max", "min")},
+             lambda: [f(axis=axis) for axis in (1, 2) for f in (partial(Z.sum, dtype="i4"), Z.max, Z.min)]),
+    "copies": ({"turned": "transpose(z, perm=[2, 0, 1])", "joined": "concat(x, x, axis=1)",
+                "padded": "pad(x, lo=[0, 3], hi=[1, 2], value=-9)",
+                "part": "slice(x, starts=[3, 1], limits=[20, 50], steps=[2, 3])", "twice": "add(%turned, %turned)"},
+               lambda: [Z.transpose(2, 0, 1), np.concatenate([X, X], 1), np.pad(X, ((0, 1), (3, 2)), constant_values=-9),
+                        X[3:20:2, 1:50:3], 2 * Z.transpose(2, 0, 1)])}  # fmt: skip
+
+
+def words(name, folder, **options):
+    """(what vector cores make of the ends of i32, numpy's answers by name)."""
+    lines, want = WORDS[name]
+    feeds = {"x": X, "y": Y, "b": B, "c": C, "f": F, "l": L, "z": Z}
+    asked = " ".join(lines.values())
+    used = {n: v for n, v in feeds.items() if re.search(rf"\b{n}\b", asked)}
+    names = {"int8": "i8", "int32": "i32", "int64": "i64", "float32": "f32"}
+    inputs = {n: f"{names[v.dtype.name]}[{', '.join(map(str, v.shape))}]" for n, v in used.items()}
+    program = on_vector_cores(outputs(inputs, lines), folder, **options)
+    with np.errstate(all="ignore"):
+        return program.run(used), dict(zip([n for n in lines if n[0] != "_"], want(), strict=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", WORDS)
+def test_integers_of_32_bits_on_vector_cores(name, tmp_path):
+    got, want = words(name, tmp_path)
+    for n, w in want.items():
+        np.testing.assert_array_equal(got[n], w, err_msg=n)
+
+
+@needs_compiler
+def test_a_sum_that_leaves_its_type_is_seen(tmp_path):
+    """Nobody says whether the unit's integers wrap: halves alone are added."""
+    with pytest.raises(ModelFailure, match="an integer leaves its type"):
+        words("sums", tmp_path, edit_header=lambda t: t.replace("ac_up(t, b, n);", "Add(t, a, b, n);"))
+
+
+@pytest.mark.parametrize("lines", ["%0 = floordiv(i, i)", "%0 = mod(i, i)", '%a = cast(i, to="i64")\n%0 = mul(%a, %a)'])
+def test_what_vector_cores_do_not_hold_stays_with_the_scalar_unit(lines):
+    """The unit divides no integers, and has none of 64 bits."""
+    program = autocomp.optimize(graph({"i": "i32[37, 65]"}, lines), target="ascend:910b")
     assert any("ac_run<" in s.text for s in program.printed.values())
 
 

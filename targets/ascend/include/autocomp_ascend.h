@@ -288,20 +288,21 @@ __aicore__ inline bool ac_by_columns(uint32_t rows, uint32_t pitch) { return pit
       n = ac_piece(pitch - c);                                                                     \
       Op(d[r * pitch + c], a, b, n < 64 ? n : 64, n < 64 ? 1 : n / 64, {__VA_ARGS__});             \
     }
+#define AC_T template <typename T> AC_FN
 #define AC_BROADCAST(Op)                                                                           \
-  AC_FN ac_##Op##_stat(const ac_f32 &d, const ac_f32 &x, const ac_f32 &v, uint32_t rows, uint32_t pitch) { \
+  AC_T ac_##Op##_stat(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &v, uint32_t rows, uint32_t pitch) { \
     AC_COLUMNS(Op, x[r * pitch + c], v[r * 8], 1, 1, 0, pitch / 8, pitch / 8, 1)                   \
     AC_EACH(Op, x[r * pitch + c], v[r * 8], 1, 1, 0, 8, 8, 0)                                      \
   }                                                                                                \
-  AC_FN ac_stat_##Op(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
+  AC_T ac_stat_##Op(const LocalTensor<T> &d, const LocalTensor<T> &v, const LocalTensor<T> &x, uint32_t rows, uint32_t pitch) { \
     AC_COLUMNS(Op, v[r * 8], x[r * pitch + c], 1, 0, 1, pitch / 8, 1, pitch / 8)                   \
     AC_EACH(Op, v[r * 8], x[r * pitch + c], 1, 0, 1, 8, 0, 8)                                      \
   }                                                                                                \
-  AC_FN ac_##Op##_line(const ac_f32 &d, const ac_f32 &x, const ac_f32 &g, uint32_t rows, uint32_t pitch) { \
+  AC_T ac_##Op##_line(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &g, uint32_t rows, uint32_t pitch) { \
     AC_COLUMNS(Op, x[r * pitch + c], g[c], 1, 1, 1, pitch / 8, pitch / 8, 0)                       \
     for (uint32_t r = 0; r < rows; ++r) Op(d[r * pitch], x[r * pitch], g, pitch);                  \
   }                                                                                                \
-  AC_FN ac_line_##Op(const ac_f32 &d, const ac_f32 &g, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
+  AC_T ac_line_##Op(const LocalTensor<T> &d, const LocalTensor<T> &g, const LocalTensor<T> &x, uint32_t rows, uint32_t pitch) { \
     AC_COLUMNS(Op, g[c], x[r * pitch + c], 1, 1, 1, pitch / 8, 0, pitch / 8)                       \
     for (uint32_t r = 0; r < rows; ++r) Op(d[r * pitch], g, x[r * pitch], pitch);                  \
   }
@@ -317,7 +318,7 @@ __aicore__ inline uint32_t ac_248(uint32_t rows) { return rows < 248 ? rows : 24
 AC_FN ac_compact(const ac_f32 &d, const ac_f32 &v, uint32_t rows) {
   for (uint32_t r = 0; r < rows; r += 248) WholeReduceSum(d[r], v[r * 8], 1, rows - r < 248 ? rows - r : 248, 1, 1, 1);
 }
-AC_FN ac_widen(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
+AC_T ac_widen(const LocalTensor<T> &d, const LocalTensor<T> &t, uint32_t rows) {
   for (uint32_t r = 0; r < rows; r += 1920) Brcb(d[r * 8], t[r], (rows - r < 1920 ? rows - r : 1920) / 8, {1, 8});
 }
 AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
@@ -328,11 +329,11 @@ AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
 
 // d = x turned: x has `rows` rows of `cols` elements, `from` apart, and d a row for each column of x, `to` apart. A repeat takes 16 rows and 8
 // columns; what fills up the last ones is anything.
-AC_FN ac_turn(const ac_f32 &d, const ac_f32 &x, uint32_t rows, uint32_t cols, uint32_t from, uint32_t to) {
+AC_T ac_turn(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t rows, uint32_t cols, uint32_t from, uint32_t to) {
   for (uint32_t r = 0; r < rows; r += 16)
     for (uint32_t c = 0; c < cols; c += 1920) {
-      LocalTensor<float> in[16];
-      LocalTensor<float> out[16];
+      LocalTensor<T> in[16];
+      LocalTensor<T> out[16];
       for (uint32_t i = 0; i < 16; ++i) {
         in[i] = x[(r + i) * from + c];
         out[i] = d[(c + i / 2) * to + r + i % 2 * 8];
@@ -342,7 +343,7 @@ AC_FN ac_turn(const ac_f32 &d, const ac_f32 &x, uint32_t rows, uint32_t cols, ui
       const bool one = cols - c <= 8;  // strides are added to the first repeat where it is the only one
       p.dstRepStride = one ? 0 : to;
       p.srcRepStride = one ? 0 : 1;
-      TransDataTo5HD<float>(out, in, p);
+      TransDataTo5HD<T>(out, in, p);
     }
 }
 
@@ -365,7 +366,7 @@ AC_FN ac_offsets(const LocalTensor<int32_t> &i, const ac_f32 &t, uint32_t step, 
   Cast(i, t, RoundMode::CAST_RINT, n);
 }
 // d = the elements of each row of x that `o` names: rows of x lie `from` apart, rows of d `to`.
-AC_FN ac_picked(const ac_f32 &d, const ac_f32 &x, const LocalTensor<uint32_t> &o, uint32_t rows, uint32_t n, uint32_t from, uint32_t to) {
+AC_T ac_picked(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<uint32_t> &o, uint32_t rows, uint32_t n, uint32_t from, uint32_t to) {
   for (uint32_t r = 0; r < rows; ++r) Gather(d[r * to], x[r * from], o, 0, n);
 }
 

@@ -210,6 +210,33 @@ inline void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t c
   model::Relu(dst, src, int32_t(count));
 }
 template <typename T>
+inline void ShiftLeft(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, uint16_t, uint32_t>, "ShiftLeft has no form for elements of this type");
+  model::called = "ShiftLeft";
+  model::aligned("ShiftLeft", "dst", dst.at, 32);
+  model::aligned("ShiftLeft", "src", src.at, 32);
+  model::within("ShiftLeft", "count", count, -2147483648, 2147483647);
+  model::ShiftLeft(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void ShiftRight(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, int16_t, uint16_t, int32_t, uint32_t>, "ShiftRight has no form for elements of this type");
+  model::called = "ShiftRight";
+  model::aligned("ShiftRight", "dst", dst.at, 32);
+  model::aligned("ShiftRight", "src", src.at, 32);
+  model::within("ShiftRight", "count", count, -2147483648, 2147483647);
+  model::ShiftRight(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void Not(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+  static_assert(model::one_of<T, int16_t, uint16_t>, "Not has no form for elements of this type");
+  model::called = "Not";
+  model::aligned("Not", "dst", dst.at, 32);
+  model::aligned("Not", "src", src.at, 32);
+  model::within("Not", "count", count, -2147483648, 2147483647);
+  model::Not(dst, src, int32_t(count));
+}
+template <typename T>
 inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
   model::called = "Duplicate";
@@ -227,6 +254,7 @@ inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode
       std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int64_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, bfloat16_t> ? 1u << int(RoundMode::CAST_RINT) :
@@ -256,6 +284,7 @@ inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const
   static_assert(model::one_of<T, half, float, int32_t>, "Compare has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "Compare has no form for elements of this type");
   model::called = "Compare";
+  if (std::is_same_v<T, int32_t> && cmpMode != CMPMODE::EQ) model::tell("Compare: a comparison that elements of this type lack");
   model::aligned("Compare", "dst", dst.at, 32);
   model::aligned("Compare", "src0", src0.at, 32);
   model::aligned("Compare", "src1", src1.at, 32);
@@ -268,6 +297,7 @@ inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0,
   static_assert(model::one_of<T, half, float, int32_t>, "CompareScalar has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "CompareScalar has no form for elements of this type");
   model::called = "CompareScalar";
+  if (std::is_same_v<T, int32_t> && cmpMode != CMPMODE::EQ) model::tell("CompareScalar: a comparison that elements of this type lack");
   model::aligned("CompareScalar", "dst", dst.at, 32);
   model::aligned("CompareScalar", "src0", src0.at, 32);
   model::within("CompareScalar", "count", count, 0, 4294967295ll);

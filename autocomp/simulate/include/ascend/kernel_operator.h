@@ -227,6 +227,7 @@ template <typename T> struct LocalTensor {
   T *at = nullptr;
   long left = 0;  // elements from here to the end
   LocalTensor operator[](uint32_t i) const { return {at + i, left - long(i)}; }
+  template <typename U> LocalTensor<U> ReinterpretCast() const { return {(U *)at, left * long(sizeof(T)) / long(sizeof(U))}; }
   void SetValue(uint32_t i, T v) const {
     if (long(i) >= left) model::stop("a write behind the end of a tensor");
     model::start(PIPE_S);
@@ -399,12 +400,18 @@ inline void banked(long repeats, std::initializer_list<Blocks> reads, Blocks wri
 inline long repeats_of(long bytes) { return (bytes + repeat - 1) / repeat; }
 
 // ---- vector instructions
+// Integers are computed with 64 bits. No public page says whether the vector unit wraps or saturates: a result outside of its type is told.
+template <typename T> using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, float>;
+template <typename T> T narrowed(Wide<T> x) {
+  if (std::is_integral_v<T> && x != Wide<T>(T(x))) tell(std::string(called) + ": an integer leaves its type");
+  return T(x);
+}
 template <typename T, typename F> void unary(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n, F f) {
   model::start(PIPE_V);
   in(PIPE_V, x, n);
   out(PIPE_V, d, n);
   banked(repeats_of(n * sizeof(T)), {{x.at}}, {d.at});
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(f(float(x.at[i])));
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = narrowed<T>(f(Wide<T>(x.at[i])));
 }
 template <typename T, typename F> void binary(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor<T> &b, uint32_t n, F f) {
   model::start(PIPE_V);
@@ -412,39 +419,43 @@ template <typename T, typename F> void binary(const LocalTensor<T> &d, const Loc
   in(PIPE_V, b, n);
   out(PIPE_V, d, n);
   banked(repeats_of(n * sizeof(T)), {{a.at}, {b.at}}, {d.at});
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(f(float(a.at[i]), float(b.at[i])));
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = narrowed<T>(f(Wide<T>(a.at[i]), Wide<T>(b.at[i])));
 }
-template <typename F>
-void strided(const LocalTensor<float> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, uint64_t mask, uint8_t repeat,
+template <typename T, typename F>
+void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor<T> &b, uint64_t mask, uint8_t repeat,
              const BinaryRepeatParams &p, F f) {
   model::start(PIPE_V);
   // What lies between two repeats' elements is not touched: columns of a tile are taken by instructions of their own.
-  auto each = [&](auto use, const LocalTensor<float> &x, long blk, long rep) {
+  auto each = [&](auto use, const LocalTensor<T> &x, long blk, long rep) {
     const long last = long((mask - 1) / 8) * blk * 8 + (blk ? (mask - 1) % 8 + 1 : 8);
     const bool apart = rep * 8 > last;
     for (long r = 0; r < (apart ? repeat : 1); ++r) use(x[r * rep * 8], apart ? last : (repeat - 1) * rep * 8 + last);
   };
-  each([](const LocalTensor<float> &x, long n) { in(PIPE_V, x, n); }, a, p.src0BlkStride, p.src0RepStride);
-  each([](const LocalTensor<float> &x, long n) { in(PIPE_V, x, n); }, b, p.src1BlkStride, p.src1RepStride);
-  each([](const LocalTensor<float> &x, long n) { out(PIPE_V, x, n); }, d, p.dstBlkStride, p.dstRepStride);
+  each([](const LocalTensor<T> &x, long n) { in(PIPE_V, x, n); }, a, p.src0BlkStride, p.src0RepStride);
+  each([](const LocalTensor<T> &x, long n) { in(PIPE_V, x, n); }, b, p.src1BlkStride, p.src1RepStride);
+  each([](const LocalTensor<T> &x, long n) { out(PIPE_V, x, n); }, d, p.dstBlkStride, p.dstRepStride);
   banked(repeat, {{a.at, p.src0BlkStride, p.src0RepStride}, {b.at, p.src1BlkStride, p.src1RepStride}}, {d.at, p.dstBlkStride, p.dstRepStride});
   for (long r = 0; r < repeat; ++r)
     for (uint64_t i = 0; i < mask; ++i) {
       auto at = [&](int blk, int rep) { return r * rep * 8 + long(i / 8) * blk * 8 + i % 8; };
-      d.at[at(p.dstBlkStride, p.dstRepStride)] = f(a.at[at(p.src0BlkStride, p.src0RepStride)], b.at[at(p.src1BlkStride, p.src1RepStride)]);
+      d.at[at(p.dstBlkStride, p.dstRepStride)] =
+          narrowed<T>(f(Wide<T>(a.at[at(p.src0BlkStride, p.src0RepStride)]), Wide<T>(b.at[at(p.src1BlkStride, p.src1RepStride)])));
     }
 }
 #define UNARY(N, E) \
-  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n) { unary(d, x, n, [](float a) { return float(E); }); }
+  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n) { unary(d, x, n, [](auto a) { return decltype(a)(E); }); }
 #define SCALAR(N, E) \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, float b, uint32_t n) { unary(d, x, n, [b](float a) { return float(E); }); }
+  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint32_t n) {                                  \
+    unary(d, x, n, [b = Wide<T>(by)](auto a) { return decltype(a)(E); });                                                            \
+  }
 #define BINARY(N, E)                                                                                                                 \
   template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint32_t n) {              \
-    binary(d, x, y, n, [](float a, float b) { return float(E); });                                                                   \
+    binary(d, x, y, n, [](auto a, auto b) { return decltype(a)(E); });                                                                   \
   }                                                                                                                                  \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &y, uint64_t mask, uint8_t repeat, \
-                const BinaryRepeatParams &p) {                                                                                       \
-    strided(d, x, y, mask, repeat, p, [](float a, float b) { return float(E); });                                                    \
+  template <typename T>                                                                                                              \
+  void N(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint64_t mask, uint8_t repeat,                    \
+         const BinaryRepeatParams &p) {                                                                                       \
+    strided(d, x, y, mask, repeat, p, [](auto a, auto b) { return decltype(a)(E); });                                                    \
   }
 UNARY(Exp, std::exp(a))
 UNARY(Ln, std::log(a))
@@ -461,7 +472,18 @@ BINARY(Mul, a *b)
 BINARY(Div, a / b)
 BINARY(Max, a > b ? a : b)
 BINARY(Min, a < b ? a : b)
-inline void Duplicate(const LocalTensor<float> &d, float v, uint32_t n) {
+// Shifts: of signed words with copies of the sign. By how many bits to the left only of unsigned ones: the sign of others stays in its place.
+template <typename T> void ShiftLeft(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint32_t n) {
+  if (std::is_signed_v<T>) tell("a shift to the left of signed words, whose sign stays");
+  unary(d, x, n, [by](int64_t a) { return int64_t(T(a << by)); });
+}
+template <typename T> void ShiftRight(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint32_t n) {
+  unary(d, x, n, [by](int64_t a) { return a >> by; });
+}
+template <typename T> void Not(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n) {
+  unary(d, x, n, [](int64_t a) { return int64_t(T(~a)); });
+}
+template <typename T> void Duplicate(const LocalTensor<T> &d, T v, uint32_t n) {
   model::start(PIPE_V);
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = v;
@@ -478,7 +500,9 @@ template <typename D, typename S> void Cast(const LocalTensor<D> &d, const Local
   in(PIPE_V, s, n);
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i)
-    if constexpr (std::is_integral_v<D>)  // what is out of range saturates
+    if constexpr (std::is_integral_v<D> && std::is_integral_v<S>)
+      d.at[i] = narrowed<D>(s.at[i]);
+    else if constexpr (std::is_integral_v<D>)  // what is out of range saturates
       d.at[i] = saturated<D>(whole_number(float(s.at[i]), mode));
     else
       d.at[i] = std::is_same_v<D, S> ? D(whole_number(float(s.at[i]), mode)) : D(float(s.at[i]));
@@ -532,12 +556,13 @@ inline void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n,
 inline bool holds(CMPMODE m, float a, float b) {
   return m == CMPMODE::LT ? a < b : m == CMPMODE::GT ? a > b : m == CMPMODE::EQ ? a == b : m == CMPMODE::LE ? a <= b : m == CMPMODE::GE ? a >= b : a != b;
 }
-template <typename B> void compare(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, CMPMODE m, uint32_t n, B b) {
+template <typename T, typename B> void compare(const LocalTensor<uint8_t> &d, const LocalTensor<T> &a, CMPMODE m, uint32_t n, B b) {
   in(PIPE_V, a, n);
   out(PIPE_V, d, n / 8);
-  for (uint32_t i = 0; i < n; ++i) d.at[i / 8] = uint8_t((d.at[i / 8] & ~(1 << i % 8)) | holds(m, a.at[i], b(i)) << i % 8);
+  for (uint32_t i = 0; i < n; ++i) d.at[i / 8] = uint8_t((d.at[i / 8] & ~(1 << i % 8)) | (std::is_integral_v<T> ? a.at[i] == b(i) : holds(m, a.at[i], b(i))) << i % 8);
 }
-inline void Compare(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, const LocalTensor<float> &b, CMPMODE m, uint32_t n) {
+template <typename T>
+void Compare(const LocalTensor<uint8_t> &d, const LocalTensor<T> &a, const LocalTensor<T> &b, CMPMODE m, uint32_t n) {
   model::start(PIPE_V);
   in(PIPE_V, b, n);
   compare(d, a, m, n, [&](uint32_t i) { return b.at[i]; });
@@ -613,7 +638,7 @@ inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float>
   }
 WHOLE(WholeReduceMax, std::isnan(a) || a > b ? a : b)
 WHOLE(WholeReduceMin, std::isnan(a) || a < b ? a : b)
-inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8_t repeat, const BrcbRepeatParams &p) {
+template <typename T> void Brcb(const LocalTensor<T> &d, const LocalTensor<T> &s, uint8_t repeat, const BrcbRepeatParams &p) {
   model::start(PIPE_V);
   in(PIPE_V, s, repeat * 8);
   out(PIPE_V, d, (repeat - 1) * p.dstRepStride * 8 + 7 * p.dstBlkStride * 8 + 8);
@@ -622,15 +647,16 @@ inline void Brcb(const LocalTensor<float> &d, const LocalTensor<float> &s, uint8
     for (long b = 0; b < 8; ++b)
       for (long i = 0; i < 8; ++i) d.at[r * p.dstRepStride * 8 + b * p.dstBlkStride * 8 + i] = s.at[r * 8 + b];
 }
-inline void Gather(const LocalTensor<float> &d, const LocalTensor<float> &s, const LocalTensor<uint32_t> &o, uint32_t base, uint32_t n) {
+template <typename T>
+void Gather(const LocalTensor<T> &d, const LocalTensor<T> &s, const LocalTensor<uint32_t> &o, uint32_t base, uint32_t n) {
   model::start(PIPE_V);
   in(PIPE_V, o, n);
   for (uint32_t i = 0; i < n; ++i) {
-    if ((base + o.at[i]) % sizeof(float)) model::tell("an offset within an element");
-    touch(PIPE_V, s.at + (base + o.at[i]) / sizeof(float), sizeof(float), false);
+    if ((base + o.at[i]) % sizeof(T)) model::tell("an offset within an element");
+    touch(PIPE_V, s.at + (base + o.at[i]) / sizeof(T), sizeof(T), false);
   }
   out(PIPE_V, d, n);
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = s.at[(base + o.at[i]) / sizeof(float)];
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = s.at[(base + o.at[i]) / sizeof(T)];
 }
 
 // ---- cube

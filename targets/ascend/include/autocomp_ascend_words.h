@@ -1,0 +1,152 @@
+// Integers of 32 bits on the vector unit. No public page says whether its sums and products of integers wrap or saturate, so none of them
+// here leaves its type: they are of halves of 16 bits, put together by shifts of unsigned words, which drop what leaves them.
+// d may be an operand; temporaries are neither.
+#pragma once
+#include "autocomp_ascend.h"
+
+using ac_i32 = LocalTensor<int32_t>;
+using ac_u32 = LocalTensor<uint32_t>;
+__aicore__ inline ac_u32 ac_bits(const ac_i32 &x) { return x.ReinterpretCast<uint32_t>(); }
+AC_FN ac_up(const ac_i32 &d, const ac_i32 &x, uint32_t n) { ShiftLeft(ac_bits(d), ac_bits(x), 16u, n); }
+AC_FN ac_down(const ac_i32 &d, const ac_i32 &x, uint32_t n) { ShiftRight(d, x, 16, n); }
+AC_FN ac_down_unsigned(const ac_i32 &d, const ac_i32 &x, uint32_t n) { ShiftRight(ac_bits(d), ac_bits(x), 16u, n); }
+
+// Halves: s = low a +- low b, d = high a +- high b; then the carry, and both together.
+#define AC_WRAPPING(Op)                                                                                            \
+  AC_FN ac_##Op##_i32(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32 &s, const ac_i32 &t, uint32_t n) { \
+    ac_up(s, a, n);                                                                                                \
+    ac_up(t, b, n);                                                                                                \
+    AC_V;                                                                                                          \
+    ac_down_unsigned(s, s, n);                                                                                     \
+    ac_down_unsigned(t, t, n);                                                                                     \
+    AC_V;                                                                                                          \
+    Op(s, s, t, n);                                                                                                \
+    AC_V;                                                                                                          \
+    ac_down(t, a, n);                                                                                              \
+    AC_V;                                                                                                          \
+    ac_down(d, b, n);                                                                                              \
+    AC_V;                                                                                                          \
+    Op(d, t, d, n);                                                                                                \
+    AC_V;                                                                                                          \
+    ac_down(t, s, n);                                                                                              \
+    ac_up(s, s, n);                                                                                                \
+    AC_V;                                                                                                          \
+    Add(d, d, t, n);                                                                                               \
+    ac_down_unsigned(s, s, n);                                                                                     \
+    AC_V;                                                                                                          \
+    ac_up(d, d, n);                                                                                                \
+    AC_V;                                                                                                          \
+    Add(d, d, s, n);                                                                                               \
+  }
+AC_WRAPPING(Add)
+AC_WRAPPING(Sub)
+
+// a = r 2^16 + p, b = s 2^16 + q with p, q in -2^15 .. 2^15 - 1: (r q + p s) 2^16 + p q. No product exceeds 2^30.
+AC_FN ac_Mul_i32(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32 &p, const ac_i32 &q, const ac_i32 &r, const ac_i32 &s, uint32_t n) {
+  ac_up(p, a, n);
+  ac_up(q, b, n);
+  AC_V;
+  ac_down(p, p, n);
+  ac_down(q, q, n);
+  ac_down(r, a, n);
+  ac_down(s, b, n);
+  AC_V;
+  ShiftRight(d, p, 31, n);
+  AC_V;
+  Sub(r, r, d, n);
+  AC_V;
+  ShiftRight(d, q, 31, n);
+  Mul(r, r, q, n);
+  AC_V;
+  Sub(s, s, d, n);
+  AC_V;
+  Mul(s, s, p, n);
+  AC_V;
+  Add(r, r, s, n);
+  Mul(p, p, q, n);
+  AC_V;
+  ac_up(r, r, n);
+  ac_down(q, p, n);
+  ac_up(p, p, n);
+  AC_V;
+  ac_down(r, r, n);
+  ac_down_unsigned(p, p, n);
+  AC_V;
+  Add(r, r, q, n);
+  AC_V;
+  ac_up(r, r, n);
+  AC_V;
+  Add(d, r, p, n);
+}
+// 0 - x, and the larger of that and x.
+AC_FN ac_neg_i32(const ac_i32 &d, const ac_i32 &x, const ac_i32 &o, const ac_i32 &s, const ac_i32 &t, uint32_t n) {
+  Duplicate(o, 0, n);
+  AC_V;
+  ac_Sub_i32(d, o, x, s, t, n);
+}
+AC_FN ac_abs_i32(const ac_i32 &d, const ac_i32 &x, const ac_i32 &o, const ac_i32 &s, const ac_i32 &t, uint32_t n) {
+  ac_neg_i32(o, x, o, s, t, n);
+  AC_V;
+  Max(d, x, o, n);
+}
+
+// A bit an element, of integers that are equal alone: m = (a == b), a >= b where a is the larger of both. t: as many integers.
+AC_FN ac_not(const LocalTensor<uint8_t> &m, uint32_t n) { Not(m.ReinterpretCast<uint16_t>(), m.ReinterpretCast<uint16_t>(), n / 16); }
+AC_FN ac_EQ(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &, uint32_t n) { Compare(m, a, b, CMPMODE::EQ, n); }
+AC_FN ac_GE(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, uint32_t n) {
+  Max(t, a, b, n);
+  AC_V;
+  Compare(m, t, a, CMPMODE::EQ, n);
+}
+AC_FN ac_LE(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, uint32_t n) { ac_GE(m, b, a, t, n); }
+#define AC_OPPOSITE(name, of)                                                                                                             \
+  AC_FN name(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, uint32_t n) {                              \
+    of(m, a, b, t, n);                                                                                                                    \
+    AC_V;                                                                                                                                 \
+    ac_not(m, n);                                                                                                                         \
+  }
+AC_OPPOSITE(ac_NE, ac_EQ)
+AC_OPPOSITE(ac_LT, ac_GE)
+AC_OPPOSITE(ac_GT, ac_LE)
+
+// d = i ? a : b for i in {0, 1}: a i + b (1 - i), of which one is 0. d is neither a nor b.
+AC_FN ac_chosen(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32 &i, uint32_t n) {
+  Mul(d, a, i, n);
+  AC_V;
+  Muls(i, i, -1, n);
+  AC_V;
+  Adds(i, i, 1, n);
+  AC_V;
+  Mul(i, b, i, n);
+  AC_V;
+  Add(d, d, i, n);
+}
+// The lowest 8 bits, as a signed or an unsigned number, in single precision. d, x, t: as many elements.
+AC_FN ac_byte(const ac_f32 &d, const ac_i32 &x, const ac_i32 &t, uint32_t n) {
+  ShiftLeft(ac_bits(t), ac_bits(x), 24u, n);
+  AC_V;
+  ShiftRight(t, t, 24, n);
+  AC_V;
+  Cast(d, t, RoundMode::CAST_RINT, n);
+}
+AC_FN ac_unsigned_byte(const ac_f32 &d, const ac_i32 &x, const ac_i32 &t, uint32_t n) {
+  ShiftLeft(ac_bits(t), ac_bits(x), 24u, n);
+  AC_V;
+  ShiftRight(ac_bits(t), ac_bits(t), 24u, n);
+  AC_V;
+  Cast(d, t, RoundMode::CAST_RINT, n);
+}
+
+// Folds rows of a tile into the first one of w, each time the second half into the first. s, t: as many integers as half of them.
+#define AC_HALVES(name, ...)                                                                                                           \
+  AC_FN name(const ac_i32 &w, const ac_i32 &s, const ac_i32 &t, uint32_t rows, uint32_t pitch) {                                       \
+    for (uint32_t half = (rows + 1) / 2; rows > 1; rows = half, half = (rows + 1) / 2) {                                               \
+      const ac_i32 from = w[half * pitch];                                                                                             \
+      const uint32_t n = (rows - half) * pitch;                                                                                        \
+      __VA_ARGS__;                                                                                                                     \
+      AC_V;                                                                                                                            \
+    }                                                                                                                                  \
+  }
+AC_HALVES(ac_halves_add, ac_Add_i32(w, w, from, s, t, n))
+AC_HALVES(ac_halves_max, Max(w, w, from, n))
+AC_HALVES(ac_halves_min, Min(w, w, from, n))
