@@ -15,6 +15,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 
 SUM = F32  # bytes of an element of a sum
+HANDED = 3  # times that a round of an online contraction goes from cube to vector cores or back
 
 
 def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
@@ -24,7 +25,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
-    scores, so their times add up; where the second product runs a round late (`softmax_overlap`) they run side by side, for a round more.
+    scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
+    side, for so many rounds more. A round of scores passes all engines one after another then, with that many and one more under way.
     """
     tile, grain = dict(s.tile), dict(zip(("rows", "cols", "depth"), chip.granule))
 
@@ -66,8 +68,12 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     if 2 * m * n * SUM > chip.memory("l0c").capacity or in_turn:
         chain.append("copies from L0C")
     chain += ["vector cores"] if in_turn else []
-    if online and not in_turn:  # a round more a tile
-        t = {x: v * (1 + 1 / steps) for x, v in t.items()}
+    if online and not in_turn:
+        late = max(1, s.stages - 1)
+        t = {x: v * (1 + late / steps) for x, v in t.items()}
+        half = (t["copies to L1"] + t["copies to L0"] + t["matrix unit"]) / products
+        way = half + t["copies from L0C"] + t["vector cores"] + rounds * steps * HANDED * lim["handover"]
+        t["scores' way"] = way / (late + 1)
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)

@@ -1,10 +1,13 @@
-"""Work of a loop that runs one round late (schedule field `softmax_overlap`), so that cube and vector cores work at the same time.
+"""Work of a loop that runs some rounds late (schedule field `softmax_overlap`), so that cube and vector cores work at the same time.
 
     round t, as written     cube: S(t) = Q K(t)', wait for P(t), O(t) = P(t) V(t)    vector: wait for S(t), P(t), wait for O(t), o += O(t)
     round t, O a round late cube: S(t), O(t - 1)                                     vector: P(t), o += O(t - 1)
 
+One round late, S(t + 1) is issued behind O(t - 1), which waits for P(t - 1): vector cores have it when P(t) is long done. With
+`stages 3` of the loop it is two rounds, and S(t + 1) is there when P(t) ends.
+
 The product of a factor that vector cores make, and all that reads or changes its sum, is late. What of the round's other values such
-statements read is kept in slots of its own (`kept`): the next round's values would stand there. FlashAttention 3 does so within a
+statements read is kept in slots of its own (`kept`): the next rounds' values would stand there. FlashAttention 3 does so within a
 warpgroup; tile-ai/tilelang-ascend's examples/flash_attention/fa_opt by several rounds.
 """
 
@@ -17,24 +20,26 @@ from autocomp.targets.ascend.geometry import values
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Expr
-from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value
+from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value, walk
 
 Body = tuple[Loop | Stmt, ...]
 
 
 @dataclass(frozen=True)
 class Late:
-    """`statements`: ids of those that run a round late; `kept`: values that they read of their own round."""
+    """`statements`: ids of those that run `by` rounds late; `kept`: values that they read of their own round."""
 
     statements: frozenset[int] = frozenset()
     kept: frozenset[str] = frozenset()
+    by: int = 0
 
 
 def ahead(p: TileProgram) -> tuple[TileProgram, Late]:
     """The program with the values that late statements read by themselves. Raises UnsupportedOp where a loop that is to have late
     statements has none."""
     body, bufs, late, kept = _turned(p.body, p, list(p.bufs))
-    return (replace(p, body=body, bufs=tuple(bufs)), Late(frozenset(late), frozenset(kept))) if kept or late else (p, Late())
+    by = max([1, *(int(n.opt("stages") or 0) - 1 for _, loops in walk(p.body) for n in loops if n.opt("overlap"))])
+    return (replace(p, body=body, bufs=tuple(bufs)), Late(frozenset(late), frozenset(kept), by)) if kept or late else (p, Late())
 
 
 def _turned(body: Body, p: TileProgram, bufs: list[Buf]) -> tuple[Body, list[Buf], set[int], set[str]]:

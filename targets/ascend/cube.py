@@ -74,10 +74,10 @@ class Cube:
         n = self.count(axis)
         return str(whole(int(n))) if n.isdigit() else f"ac_whole({n})"
 
-    def ring(self, where: str, name: str, element: str, count: int, turn: str) -> str:
-        """A ring of tensors in a memory, of `slots` where they fit; gives the declaration of the round's slot. Raises DoesNotFit."""
+    def ring(self, where: str, name: str, element: str, count: int, turn: str, more: int = 0) -> str:
+        """A ring of tensors in a memory, of `slots` and `more` where they fit; gives the round's declaration. Raises DoesNotFit."""
         bytes_, memory = count * (4 if element == "float" else 2), self.place(where)
-        most = self.sums if where == "l0c" else self.slots
+        most = self.sums if where == "l0c" else self.slots + more
         n = max((n for n in range(1, most + 1) if memory.top + memory.rounded(bytes_) * n <= memory.capacity), default=1)
         at = memory.take(bytes_, n, name)
         self.depth[name] = n
@@ -85,16 +85,16 @@ class Cube:
         return f"const LocalTensor<{element}> {name} = {where}.GetWithOffset<{element}>({count}, {offset});"
 
     def load(self, f: Factor, tensor: str, at: str, apart: int, reads: tuple[str, ...], turn: str,
-             border: tuple[str, str] | None = None) -> tuple[str, Work]:  # fmt: skip
+             border: tuple[str, str] | None = None, more: int = 0) -> tuple[str, Work]:  # fmt: skip
         """(declaration, work): a tile from memory to L1; `at` is the text of its first element's index, rows lie `apart` elements apart.
 
-        `border`: text of the first row that is in the tensor and of the one behind the last; the others are zero.
+        `border`: text of the first row that is in the tensor and of the one behind the last; the others are zero. `more`: slots.
         Raises UnsupportedOp for rows that run backwards.
         """
         if apart <= 0:
             raise UnsupportedOp(f"{f.name}: rows {apart} elements apart", where=self.p.name, hint="cube cores copy rows forwards")
         rows, cols = self.size(f.rows), self.size(f.cols)
-        text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn)
+        text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn, more)
         call = "ac_to_l1_summed" if f.summed else "ac_to_l1"
         line = f"{call}({f.name}, {tensor}[{at}], {self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows});"
         if border is not None:

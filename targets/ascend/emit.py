@@ -47,9 +47,9 @@ def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Pl
     check_products(p)
     p, late = ahead(p)
     short: DoesNotFit | None = None
-    for rows, slots in product(shares(p), (RING, 1) if late.statements else (RING,)):
+    for rows, slots, more in product(shares(p), (RING, 1) if late.statements else (RING,), (late.by, late.by - 1) if late.by else (0,)):
         try:
-            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else (), late, slots)
+            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else (), late, slots, more)
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short or e
@@ -122,9 +122,10 @@ class Planned:
 
 @dataclass
 class Kernel:
-    """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there; `late` works run a
-    round behind the others. `slots`: of rings in L0C and unified buffer. Where there are late works two products take turns, so with one
-    slot each a sum leaves beside the other product, and arrives beside the instructions that do not read it."""
+    """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there; `late` works run
+    some rounds behind the others. `slots`: of rings in L0C and unified buffer. Where there are late works two products take turns, so with
+    one slot each a sum leaves beside the other product, and arrives beside the instructions that do not read it. `more`: slots in L1 of
+    factors in a loop with late works, which may be read some rounds after they have come."""
 
     p: TileProgram
     chip: Chip
@@ -132,6 +133,7 @@ class Kernel:
     past_l2: tuple[str, ...] = ()
     late: Late = Late()
     slots: int = RING
+    more: int = 0
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -176,9 +178,9 @@ class Kernel:
         g = geometry(p, {row: self.rows} if mixed and row else {})
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
         vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, self.slots, "if (own)" if mixed and not chunked else "",
-                            self.late.kept)  # fmt: skip
+                            self.late.kept, self.late.by)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
-        split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements)
+        split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more)
         split.body(inner)
         return split
 

@@ -41,8 +41,8 @@ class Scratch:
 @dataclass
 class Split:
     """Fills `frame` (the cube core's) and the vector part's. `start`: text of a tile's first index along an axis, of the whole group;
-    `row`: the axis whose tiles the vector cores share; `chunked`: they take their rows in rounds; `late`: ids of statements that run a
-    round late."""
+    `row`: the axis whose tiles the vector cores share; `chunked`: they take their rows in rounds; `late`: ids of statements that run
+    `by` rounds late; factors that come in a loop have `more` slots."""
 
     p: TileProgram
     cube: Cube
@@ -52,6 +52,8 @@ class Split:
     frame: Frame
     chunked: bool
     late: frozenset[int] = frozenset()
+    by: int = 0
+    more: int = 0
     scratches: list[Scratch] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
@@ -110,7 +112,7 @@ class Split:
             limit = f"ac_least({total}, ({self.start[axis]} + {self.cube.true[axis]} + {past - 1 + step}) / {step})"
         first = origin(self.p, n.axes, name)
         above, beside = self.frame, self.vector.frame
-        self.frame, self.vector.frame = Frame(name, f"{name}_round"), Frame(name, f"{name}_round")
+        self.frame, self.vector.frame = (Frame(name, f"{name}_round", by=max(1, self.by)) for _ in range(2))
         outer, self.vector.outer = self.vector.outer, self.vector.frame
         self.open.append(name)
         self.body(n.body)
@@ -167,7 +169,8 @@ class Split:
         f, apart = self.factor(s.dst, step)
         at = base_text(step, offset, self.start)
         border = borders(t, f, self.start, self.p.name) if t.guard else None
-        text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border)
+        text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border,
+                                    self.more if self.open else 0)
         self.frame.declarations.append(text)
         self.arrived(work)
         self.factors[s.dst] = f
@@ -181,7 +184,7 @@ class Split:
             raise UnsupportedOp(f"factor {name} is made with lanes along {lane or 'no axis'}, rows along {self.row}", where=self.p.name,
                                 hint="vector cores hand over matrices of rows")  # fmt: skip
         pitch = self.vector.g.pitch(lane)
-        scratch = self.scratch(name, b.dtype, beside, pitch)
+        scratch = self.scratch(name, b.dtype, beside, pitch, max(2, self.by + 1))
         f = Factor(name, b.dtype, beside, depth, False)
         step = {beside: pitch, depth: 1}
         region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", step, b.axes, b.dtype.bytes)
@@ -192,9 +195,9 @@ class Split:
             self.frame.works.append(work)
         self.factors[name] = f
 
-    def scratch(self, name: str, dtype: DType, row: str, pitch: int) -> Scratch:
+    def scratch(self, name: str, dtype: DType, row: str, pitch: int, slots: int = 2) -> Scratch:
         count = (tile_of(self.p, row) if row else 1) * pitch
-        s = Scratch(f"{name}_m", stored(dtype, self.p.name), 2, count, -(-count * dtype.bytes // 512) * 512)
+        s = Scratch(f"{name}_m", stored(dtype, self.p.name), slots, count, -(-count * dtype.bytes // 512) * 512)
         self.scratches.append(s)
         self.vector.depth[s.name] = s.slots
         return s

@@ -29,7 +29,6 @@ from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
-KEPT = 2  # slots of a value that is read a round later
 
 
 @dataclass
@@ -41,7 +40,8 @@ class Frame:
     declarations: list[str] = field(default_factory=list)
     loads: list[Node] = field(default_factory=list)
     works: list[Node] = field(default_factory=list)
-    late: list[Node] = field(default_factory=list)  # works of the round before
+    late: list[Node] = field(default_factory=list)  # works of the round `by` rounds before
+    by: int = 1
 
     @property
     def body(self) -> tuple[Node, ...]:
@@ -50,15 +50,16 @@ class Frame:
     def again(self, loop: str, limit: str, origin: Sequence[str]) -> Again:
         """The loop over `loop` in 0 .. limit, its text with the declarations behind `origin`, that of a round's first indices."""
         inside = [*origin, *self.declarations]
-        head = f"for (uint32_t {loop} = 0; {loop} < {limit}{' + 1' if self.late else ''}; ++{loop}, ++{self.turn}) {{"
+        by = self.by
+        head = f"for (uint32_t {loop} = 0; {loop} < {limit}{f' + {by}' if self.late else ''}; ++{loop}, ++{self.turn}) {{"
         if not self.late:
             return Again(loop, (head, *("  " + x for x in inside)), self.body, ("}",))
         now = f"const uint32_t {loop}_now = {loop}, {self.turn}_now = {self.turn};"
-        before = f"const uint32_t {loop} = {loop}_now - 1, {self.turn} = {self.turn}_now - 1;"
+        before = f"const uint32_t {loop} = {loop}_now - {by}, {self.turn} = {self.turn}_now - {by};"
         parts = (Skewed(0, (f"if ({loop} < {limit}) {{", *("  " + x for x in inside)), self.body, ("}",)),
-                 Skewed(1, (f"if ({loop} > 0) {{", "  " + now, "  {", *("  " + x for x in (before, *inside))), tuple(self.late),
+                 Skewed(by, (f"if ({loop} >= {by}) {{", "  " + now, "  {", *("  " + x for x in (before, *inside))), tuple(self.late),
                         ("  }", "}")))  # fmt: skip
-        return Again(loop, (head,), parts, ("}", f"--{self.turn};"))
+        return Again(loop, (head,), parts, ("}", f"{self.turn} -= {by};"))
 
 
 @dataclass
@@ -79,6 +80,7 @@ class VectorPart:
     slots: int = 2
     guard: str = ""
     kept: frozenset[str] = frozenset()
+    by: int = 0
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
@@ -123,7 +125,7 @@ class VectorPart:
             self.values[s.dst] = self.as_stored(s.dst, s.expr, b)
         elif s.op == "map" and isinstance(s.expr, Expr) and s.dst in self.kept and b is not None:
             kind, lane = self.g.kind(b.axes, self.p.name)
-            ring = Operand(self.staged(self.frame, f"{s.dst}_kept", "float", self.g.bytes(kind, lane), KEPT), kind, lane)
+            ring = Operand(self.staged(self.frame, f"{s.dst}_kept", "float", self.g.bytes(kind, lane), self.by + 1), kind, lane)
             self.values[s.dst] = self.moved(self.evaluated(s, ring), ring)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
