@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from autocomp.cost.chip import Chip, shipped
+from autocomp.cost.engines import engine_time
 from autocomp.cost.pipes import (
     Product,
     Side,
@@ -21,17 +22,22 @@ from autocomp.cost.pipes import (
     product_time,
     stream_time,
 )
+from autocomp.cost.roles import Roles
+from autocomp.cost.work import Work
+from autocomp.ir.body import Axis
+from autocomp.ir.schedule import Schedule
 
 BYTES = {"f16": 2.0, "bf16": 2.0, "f32": 4.0, "i32": 4.0, "i8": 1.0, "u8": 1.0, "i64": 8.0, "fp4x2_e1m2": 0.5}
 CHIPS = {"910B1": "ascend910b1", "910B2": "ascend910b2", "910B3": "ascend910b", "910B4": "ascend910b4", "A3": "ascend910c",
          "910C": "ascend910c", "950PR": "ascend950pr"}  # fmt: skip
 # Constant tiling or not: seconds until the first copy, seconds of scalar work a tile.
 LIBRARY = {True: (2.2e-6, 0.0), False: (3.5e-6, 3.6e-7)}
-ELSEWHERE = ("thread", "gather", "sort", "attention", "transpose", "floormod", "sparse", "atomic", "lookup", "int64", "empty", "simt")
+ELSEWHERE = ("thread", "gather", "sort", "transpose", "floormod", "sparse", "atomic", "lookup", "int64", "empty", "simt")
 SCALAR = 34.0  # clocks of an element that the scalar unit loads twice, adds and stores
 GELU = 18.0  # instructions' clocks a repeat: 8 multiplies and adds of two sources at 1 or 2, exponential 2, division 4
 CONFLICTS = 8.0  # clocks a repeat whose blocks land in one bank group
 DEQUANT = 2.0  # scales of the row and of the column; conversions are part of the ways in and out
+WEIGHT = 5.0  # vector operations a weight of attention: scale, maximum, difference, sum, rounding; and an exponential
 # Bytes a second where all cores read the same lines, at once or staggered: asc-devkit data_copy.
 SAME_LINES = {False: 0.56e12, True: 0.95e12}
 
@@ -48,6 +54,8 @@ def predicted(step: Mapping[str, Any]) -> float | None:
     if any(w in op for w in ELSEWHERE):
         return None
     shapes = step["shapes"]
+    if "attention" in op:
+        return _attention(step, chip)
     if {"m", "n", "k"} <= shapes.keys() or "matmul" in op:
         return _product(step, chip) if "k" in shapes else None
     return _stream(step, chip) if any(isinstance(s, list) and len(s) == 2 for s in shapes.values()) else None
@@ -184,6 +192,24 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
         seconds, service = seconds + stream_time(first_half, chip, memory_seconds(read_b, read_b, chip)), True
     whole = service or ("aic_time" not in str(step.get("note") or "") and "guide" not in str(step["ladder"]))
     return (seconds + (launch_time(chip, cores, both or service) if whole else 0.0)) * 1e6
+
+
+def _attention(step: Mapping[str, Any], chip: Chip) -> float | None:
+    """Attention over all keys, as `cost.engines` prices it: blocks of rows by blocks of keys, the second product `num_stages` - 1 blocks
+    late. None where the page does not say how many blocks are under way."""
+    shapes, ahead = step["shapes"], (step.get("config") or {}).get("num_stages")
+    if not ahead:
+        return None
+    keys = int(str(shapes["s"]).replace("K", "")) * 1024
+    block, head, rows = shapes["block_size"], shapes["d"], shapes["b"] * shapes["q_n"] * keys
+    weights = float(rows * keys)
+    moved = 2.0 * head * (rows + 2 * shapes["b"] * shapes["kv_n"] * keys)
+    work = Work(moved, 2.0 * head * rows, matrix=4 * weights * head, matrix_dtype="f16", vector=WEIGHT * weights, special=weights,
+                tiles=-(-rows // block))  # fmt: skip
+    m, n, k, d = Axis("m", rows), Axis("n", head), Axis("k", keys), Axis("d", head)
+    roles = Roles("online", (), (m,), (n,), (k,), ((d,), (k,)))
+    s = Schedule.make({"m": block, "n": head, "k": block}, softmax_overlap=1, stages=ahead)
+    return engine_time(s, chip, roles, work, 2).seconds * 1e6
 
 
 def _packages(cfg: Mapping[str, Any], a: float, b: float, steps: float, chip: Chip) -> tuple[float, float]:
