@@ -30,7 +30,7 @@ OWN = {
                          '%0 = cast(x, to="i32")\n%1 = cast(w, to="i32")\n%2 = matmul(%0, %1)\n%3 = cast(%2, to="f32")\n'
                          '%4 = mul(%3, s)\n%5 = round(%4)\n%6 = min(%5, const(127, f32))\n%7 = max(%6, const(-128, f32))\n'
                          '%8 = cast(%7, to="i8")'),
-    "integer_sums": graph({"x": "i32[5, 40]"}, "%0 = reduce_sum(x, axes=[1])"),
+    "integer_sums": graph({"x": "i64[5, 40]"}, "%0 = reduce_sum(x, axes=[1])"),
     "short_floats": graph({"x": "bf16[5, 19]"}, '%0 = floor(x)\n%1 = cast(%0, to="f8e4m3")\n%2 = cast(%1, to="bf16")'),
 }  # fmt: skip
 GIVEN = [
@@ -39,7 +39,7 @@ GIVEN = [
 ]  # fmt: skip
 # Of these, what vector and cube cores have forms for by now.
 VECTOR = {"transpose_three", "off_cumsum", "masks", "conv_stride", "gemm_u8", "gemm_i8_odd", "maxpool", "depthwise_stride",
-          "mean_of_two_axes", "argmax", "functions", "slice"}  # fmt: skip
+          "mean_of_two_axes", "argmax", "functions", "slice", "integers"}  # fmt: skip
 ALL = GRAPHS | OWN
 
 
@@ -105,12 +105,9 @@ def test_sizes_that_are_known_at_run_time_are_arguments(tmp_path):
 )
 def test_the_model_sees_faults_in_how_results_leave(was, by, complaint, tmp_path):
     """The run's flags, its room, its place."""
-    program = autocomp.optimize(graph({"x": "i32[60, 300]"}, "%0 = add(x, x)"), target="ascend")
-    header = tmp_path / "autocomp_ascend_scalar.h"
-    text = headers()[header.name]
-    assert was in text
-    header.write_text(text.replace(was, by))
-    program.executor = AscendExecutor(program, tmp_path, blocks=2, edit_header=lambda t: t)
+    program = autocomp.optimize(graph({"x": "i64[60, 300]"}, "%0 = add(x, x)"), target="ascend")
+    assert was in headers()["autocomp_ascend_scalar.h"]
+    program.executor = AscendExecutor(program, tmp_path, blocks=2, edit_header=lambda t: t.replace(was, by))
     with pytest.raises((ModelFailure, autocomp.VerificationError), match=complaint):
         program.verify(seed=3)
 
@@ -119,7 +116,7 @@ def test_the_fall_back_is_named_and_may_be_left_out():
     program = program_of("integer_sums")
     assert "bound by scalar unit, the fall-back" in program.explain()
     assert "rule: tiling/npu-scalar-reduce" in program.source()
-    with pytest.raises(UnsupportedOp, match="elements of type i32"):
+    with pytest.raises(UnsupportedOp, match="elements of type i64"):
         program_of("integer_sums", without=["tiling/npu-scalar-*"])
 
 
