@@ -78,7 +78,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"
-    waits = rounds * (lim["tile"] + (steps * lim["handover"] if in_turn else lim["handover"] if online else 0.0))
+    waits = rounds * (lim["tile"] + (steps * HANDED * lim["handover"] if in_turn else lim["handover"] if online else 0.0))
     launch = launch_time(chip, chip.cores)
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch

@@ -2,8 +2,8 @@
 
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
- * schedule: tile i0 1, i1 32, i2 64, r1 128
- * predicted: 8.44 us, bound by launch, 1% of the roofline
+ * schedule: tile i0 1, i1 32, i2 64, r1 128 | stages 2 | softmax_overlap 1
+ * predicted: 9.14 us, bound by launch, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 200, 64]
  * rule: fusion/map-into-map: iota into operand 0 of ge
  * rule: fusion/map-into-map: iota into operand 1 of ge
@@ -11,7 +11,7 @@
  * rule: fusion/map-into-map: ge into operand 0 of where
  * rule: fusion/epilogue: mul into operand 1 of where
  * rule: fusion/scores-into-online: where into operand 0 of softmax_weighted_sum
- * rule: tiling/npu-online: the schedule
+ * rule: tiling/npu-online-ahead: the schedule
  *
  * kernel matmul_softmax_weighted_sum_iota_ge_2more(in0: f16[i0:2, i1:200, r0:64], in1: f16[i0:2, r0:64, r1:200] of in1[2, 200, 64] at [i0, r1, r0], in2: f16[i0:2, i2:64, r1:200] of in2[2, 200, 64] at [i0, r1, i2]) -> out0: f16[i0:2, i1:200, i2:64]
  * axes i0=2 i1=200 i2=64 r0=64 r1=200
@@ -21,7 +21,7 @@
  *   l: f32[i0, i1] fragment = fill 0.0
  *   o: f32[i0, i1, i2] fragment = fill 0.0
  *   in0_t: f16[i0, i1, r0] block = copy in0
- *   serial r1 until=i1+0
+ *   pipelined r1 stages=2 overlap=1 until=i1+0
  *     in1_t: f16[i0, r0, r1] block = copy in1
  *     acc: f32[i0, i1, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
@@ -34,7 +34,8 @@
  *     p: f32[i0, i1, r1] fragment = map exp(where_t_in * 0.125 - m1)
  *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, p, 0.0)
  *     l += reduce add r1 p_in
- *     o = map o * exp(m - m1)
+ *     o_by: f32[i0, i1] fragment = map exp(m - m1)
+ *     o = map o * o_by
  *     in2_t: f16[i0, i2, r1] block = copy in2
  *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
  *     o += mma p_n, in2_t
@@ -61,7 +62,7 @@
  * l0a: 24576 of 65536 bytes
  * l0b: 65536 of 65536 bytes
  * l0c: 49152 of 131072 bytes
- * ub: 64768 of 188160 bytes
+ * ub: 65792 of 188160 bytes
  */
 extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2more(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR scratch) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
@@ -117,61 +118,82 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       ac_to_l1(in0_t, in0_g[12800ull * s_i0 + 64ull * s_i1], n_i1, 64, 64, 32);
       SetFlag<HardEvent::MTE2_MTE1>(round % 2);
       WaitFlag<HardEvent::MTE2_MTE1>(round % 2);
-      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128); ++r1, ++r1_round) {
-        const uint32_t s_r1 = r1 * 128;
-        const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
-        const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 8192 + r1_round % 2 * 16384);
-        const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
-        const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
-        const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
-        const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 40960 + r1_round % 2 * 16384);
-        const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 73728 + r1_round % 2 * 8192);
-        const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
-        const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
-        const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
-        WaitFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
-        ac_to_l1(in1_t, in1_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
-        SetFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
-        WaitFlag<HardEvent::M_MTE1>(r1_round % 2);
-        ac_to_l0a(in0_t_a, in0_t, ac_whole(n_i1), 64, 32);
-        WaitFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
-        ac_to_l0b(in1_t_b, in1_t, ac_whole(n_r1), 64, 128);
-        SetFlag<HardEvent::MTE1_M>(r1_round % 2);
-        SetFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
-        WaitFlag<HardEvent::MTE1_M>(r1_round % 2);
-        WaitFlag<HardEvent::FIX_M>(r1_round % 2);
-        PipeBarrier<PIPE_M>();
-        ac_mmad(acc, in0_t_a, in1_t_b, n_i1, n_r1, 64, true);
-        SetFlag<HardEvent::M_FIX>(r1_round % 2);
-        SetFlag<HardEvent::M_MTE1>(r1_round % 2);
-        WaitFlag<HardEvent::M_FIX>(r1_round % 2);
-        CrossCoreWaitFlag(2 + r1_round % 2);
-        ac_fixpipe(acc_m_g[(group * 2 + r1_round % 2) * 4096ull], acc, n_i1, n_r1, 128);
-        CrossCoreSetFlag<2, PIPE_FIX>(r1_round % 2);
-        SetFlag<HardEvent::FIX_M>(r1_round % 2);
-        WaitFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
-        ac_to_l1_summed(in2_t, in2_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
-        CrossCoreWaitFlag(4 + r1_round % 2);
-        ac_to_l1(p_n, p_n_m_g[(group * 2 + r1_round % 2) * 4096ull], n_i1, n_r1, 128, 32);
-        CrossCoreSetFlag<2, PIPE_MTE2>(6 + r1_round % 2);
-        SetFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
-        WaitFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
-        WaitFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
-        ac_to_l0a(p_n_a, p_n, ac_whole(n_i1), ac_whole(n_r1), 32);
-        ac_to_l0b_turned(in2_t_b, in2_t, 64, ac_whole(n_r1), 128);
-        SetFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
-        SetFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
-        WaitFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
-        WaitFlag<HardEvent::FIX_M>(2 + r1_round % 2);
-        ac_mmad(o_part, p_n_a, in2_t_b, n_i1, 64, n_r1, true);
-        SetFlag<HardEvent::M_FIX>(2 + r1_round % 2);
-        SetFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
-        WaitFlag<HardEvent::M_FIX>(2 + r1_round % 2);
-        CrossCoreWaitFlag(10 + r1_round % 2);
-        ac_fixpipe(o_part_m_g[(group * 2 + r1_round % 2) * 2048ull], o_part, n_i1, 64, 64);
-        CrossCoreSetFlag<2, PIPE_FIX>(8 + r1_round % 2);
-        SetFlag<HardEvent::FIX_M>(2 + r1_round % 2);
+      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128) + 1; ++r1, ++r1_round) {
+        if (r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128)) {
+          const uint32_t s_r1 = r1 * 128;
+          const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
+          const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 8192 + r1_round % 2 * 16384);
+          const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
+          const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
+          const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 40960 + r1_round % 2 * 16384);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 73728 + r1_round % 2 * 8192);
+          const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
+          const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
+          WaitFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
+          ac_to_l1(in1_t, in1_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
+          SetFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
+          WaitFlag<HardEvent::M_MTE1>(r1_round % 2);
+          ac_to_l0a(in0_t_a, in0_t, ac_whole(n_i1), 64, 32);
+          WaitFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
+          ac_to_l0b(in1_t_b, in1_t, ac_whole(n_r1), 64, 128);
+          SetFlag<HardEvent::MTE1_M>(r1_round % 2);
+          SetFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
+          WaitFlag<HardEvent::MTE1_M>(r1_round % 2);
+          WaitFlag<HardEvent::FIX_M>(r1_round % 2);
+          PipeBarrier<PIPE_M>();
+          ac_mmad(acc, in0_t_a, in1_t_b, n_i1, n_r1, 64, true);
+          SetFlag<HardEvent::M_FIX>(r1_round % 2);
+          SetFlag<HardEvent::M_MTE1>(r1_round % 2);
+          WaitFlag<HardEvent::M_FIX>(r1_round % 2);
+          CrossCoreWaitFlag(2 + r1_round % 2);
+          ac_fixpipe(acc_m_g[(group * 2 + r1_round % 2) * 4096ull], acc, n_i1, n_r1, 128);
+          CrossCoreSetFlag<2, PIPE_FIX>(r1_round % 2);
+          SetFlag<HardEvent::FIX_M>(r1_round % 2);
+          WaitFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
+          ac_to_l1_summed(in2_t, in2_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
+        }
+        if (r1 >= 1) {
+          const uint32_t r1_now = r1, r1_round_now = r1_round;
+          {
+          const uint32_t r1 = r1_now - 1, r1_round = r1_round_now - 1;
+          const uint32_t s_r1 = r1 * 128;
+          const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
+          const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 8192 + r1_round % 2 * 16384);
+          const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
+          const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
+          const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 40960 + r1_round % 2 * 16384);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 73728 + r1_round % 2 * 8192);
+          const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
+          const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
+          CrossCoreWaitFlag(4 + r1_round % 2);
+          ac_to_l1(p_n, p_n_m_g[(group * 2 + r1_round % 2) * 4096ull], n_i1, n_r1, 128, 32);
+          CrossCoreSetFlag<2, PIPE_MTE2>(6 + r1_round % 2);
+          SetFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
+          WaitFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
+          WaitFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
+          ac_to_l0a(p_n_a, p_n, ac_whole(n_i1), ac_whole(n_r1), 32);
+          ac_to_l0b_turned(in2_t_b, in2_t, 64, ac_whole(n_r1), 128);
+          SetFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
+          SetFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
+          WaitFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
+          WaitFlag<HardEvent::FIX_M>(2 + r1_round % 2);
+          PipeBarrier<PIPE_M>();
+          ac_mmad(o_part, p_n_a, in2_t_b, n_i1, 64, n_r1, true);
+          SetFlag<HardEvent::M_FIX>(2 + r1_round % 2);
+          SetFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
+          WaitFlag<HardEvent::M_FIX>(2 + r1_round % 2);
+          CrossCoreWaitFlag(10 + r1_round % 2);
+          ac_fixpipe(o_part_m_g[(group * 2 + r1_round % 2) * 2048ull], o_part, n_i1, 64, 64);
+          CrossCoreSetFlag<2, PIPE_FIX>(8 + r1_round % 2);
+          SetFlag<HardEvent::FIX_M>(2 + r1_round % 2);
+          }
+        }
       }
+      r1_round -= 1;
       SetFlag<HardEvent::MTE1_MTE2>(round % 2);
     }
     WaitFlag<HardEvent::MTE1_MTE2>(0);
@@ -196,7 +218,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
   if ASCEND_IS_AIV {
     TPipe pipe;
     TBuf<TPosition::VECCALC> ub;
-    pipe.InitBuffer(ub, 64768);
+    pipe.InitBuffer(ub, 65792);
     pipe.Destroy();
     const uint32_t group = GetBlockIdx() / 2;
     uint32_t round = 0, r1_round = 0;
@@ -224,110 +246,146 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       const ac_f32 m1 = ac_at<float>(ub, 512, 0);
       const ac_f32 l2 = ac_at<float>(ub, 512, 512);
       const ac_f32 o3 = ac_at<float>(ub, 4096, 1024);
-      const ac_f32 t22 = ac_at<float>(ub, 4096, 56576);
-      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 60672 + round % 2 * 2048);
+      const ac_f32 t22 = ac_at<float>(ub, 4096, 57600);
+      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 61696 + round % 2 * 2048);
       PipeBarrier<PIPE_V>();
       Duplicate(m1, -3.40282347e+38f, 128);
       Duplicate(l2, 0.0f, 128);
       Duplicate(o3, 0.0f, 1024);
-      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128); ++r1, ++r1_round) {
-        const uint32_t s_r1 = r1 * 128;
-        const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
-        const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5120 + r1_round % 2 * 8192);
-        const ac_f32 t4 = ac_at<float>(ub, 8192, 21504);
-        const ac_f32 t5 = ac_at<float>(ub, 512, 29696);
-        const ac_f32 t6 = ac_at<float>(ub, 512, 29696);
-        const ac_f32 t7 = ac_at<float>(ub, 512, 30208);
-        const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 30720);
-        const ac_f32 t9 = ac_at<float>(ub, 8192, 21504);
-        const ac_f32 m_t10 = ac_at<float>(ub, 512, 30208);
-        const ac_f32 t11 = ac_at<float>(ub, 512, 29696);
-        const ac_f32 t12 = ac_at<float>(ub, 512, 30976);
-        const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
-        const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
-        const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
-        const ac_f32 t16 = ac_at<float>(ub, 8192, 31488);
-        const ac_f32 t17 = ac_at<float>(ub, 8192, 31488);
-        const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
-        const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
-        const ac_f32 t20 = ac_at<float>(ub, 512, 39680);
-        const ac_f32 t21 = ac_at<float>(ub, 512, 30976);
-        const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 40192 + r1_round % 2 * 4096);
-        const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 48384 + r1_round % 2 * 4096);
-        CrossCoreWaitFlag(r1_round % 2);
-        WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
-        if (own) {
-          DataCopyPad(acc_in[0], acc_m_g[(group * 2 + r1_round % 2) * 4096ull + 128 * w_row], ac_copy(c_row, n_r1 * 4, (128 - n_r1) * 4, (512 - (n_r1 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
+      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128) + 1; ++r1, ++r1_round) {
+        if (r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128)) {
+          const uint32_t s_r1 = r1 * 128;
+          const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
+          const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5120 + r1_round % 2 * 8192);
+          const ac_f32 t4 = ac_at<float>(ub, 8192, 21504);
+          const ac_f32 t5 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t6 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t7 = ac_at<float>(ub, 512, 30208);
+          const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 30720);
+          const ac_f32 t9 = ac_at<float>(ub, 8192, 21504);
+          const ac_f32 m_t10 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t11 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t12 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t16 = ac_at<float>(ub, 8192, 31488);
+          const ac_f32 t17 = ac_at<float>(ub, 8192, 31488);
+          const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t20 = ac_at<float>(ub, 512, 39680);
+          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 40192 + r1_round % 2 * 512);
+          const ac_f32 t21 = ac_at<float>(ub, 512, 30976);
+          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41216 + r1_round % 2 * 4096);
+          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
+          CrossCoreWaitFlag(r1_round % 2);
+          WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
+          if (own) {
+            DataCopyPad(acc_in[0], acc_m_g[(group * 2 + r1_round % 2) * 4096ull + 128 * w_row], ac_copy(c_row, n_r1 * 4, (128 - n_r1) * 4, (512 - (n_r1 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
+          }
+          SetFlag<HardEvent::MTE2_V>(r1_round % 2);
+          CrossCoreSetFlag<2, PIPE_MTE2>(2 + r1_round % 2);
+          PipeBarrier<PIPE_V>();
+          ac_steps(t5, float(1 * int32_t(o_row) + -1 * int32_t(s_r1) + 0), -1.0f, 128);
+          Duplicate(t4, 0.0f, 2048);
+          PipeBarrier<PIPE_V>();
+          ac_Add_line(t4, t4, t5, 16, 128);
+          PipeBarrier<PIPE_V>();
+          ac_steps(t6, 0.0f, 1.0f, 16);
+          PipeBarrier<PIPE_V>();
+          ac_widen(t7, t6, 16);
+          PipeBarrier<PIPE_V>();
+          ac_Add_stat(t4, t4, t7, 16, 128);
+          PipeBarrier<PIPE_V>();
+          CompareScalar(mask8, t4, 0.0f, CMPMODE::GE, 2048);
+          WaitFlag<HardEvent::MTE2_V>(r1_round % 2);
+          PipeBarrier<PIPE_V>();
+          Select(t9, mask8, acc_in, (-1.0f / 0.0f), SELMODE::VSEL_TENSOR_SCALAR_MODE, 2048);
+          SetFlag<HardEvent::V_MTE2>(r1_round % 2);
+          PipeBarrier<PIPE_V>();
+          ac_row_max(m_t10, t9, t11, t12, 16, 16, n_r1, 128);
+          PipeBarrier<PIPE_V>();
+          Muls(t13, m_t10, 0.125f, 128);
+          PipeBarrier<PIPE_V>();
+          Max(t14, m1, t13, 128);
+          PipeBarrier<PIPE_V>();
+          Sub(t15, m1, t14, 128);
+          PipeBarrier<PIPE_V>();
+          Exp(t15, t15, 128);
+          PipeBarrier<PIPE_V>();
+          Mul(l2, l2, t15, 128);
+          Muls(t16, t9, 0.125f, 2048);
+          PipeBarrier<PIPE_V>();
+          ac_Sub_stat(t17, t16, t14, 16, 128);
+          PipeBarrier<PIPE_V>();
+          Exp(t17, t17, 2048);
+          PipeBarrier<PIPE_V>();
+          ac_row_sum(l18, t17, t19, t20, 16, 16, n_r1, 128);
+          PipeBarrier<PIPE_V>();
+          Add(l2, l2, l18, 128);
+          PipeBarrier<PIPE_V>();
+          Sub(t21, m1, t14, 128);
+          PipeBarrier<PIPE_V>();
+          Exp(t21, t21, 128);
+          PipeBarrier<PIPE_V>();
+          Adds(o_by_kept, t21, 0.0f, 128);
+          WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
+          Cast(p_n_out, t17, RoundMode::CAST_RINT, 2048);
+          SetFlag<HardEvent::V_MTE3>(r1_round % 2);
+          CrossCoreWaitFlag(6 + r1_round % 2);
+          WaitFlag<HardEvent::V_MTE3>(r1_round % 2);
+          if (own) {
+            DataCopyPad(p_n_m_g[(group * 2 + r1_round % 2) * 4096ull + 128 * w_row], p_n_out[0], ac_copy(c_row, n_r1 * 2, (256 - (n_r1 * 2 + 31) / 32 * 32) / 32, (128 - n_r1) * 2));
+          }
+          SetFlag<HardEvent::MTE3_V>(r1_round % 2);
+          CrossCoreSetFlag<2, PIPE_MTE3>(4 + r1_round % 2);
+          Adds(m1, t14, 0.0f, 128);
         }
-        SetFlag<HardEvent::MTE2_V>(r1_round % 2);
-        CrossCoreSetFlag<2, PIPE_MTE2>(2 + r1_round % 2);
-        PipeBarrier<PIPE_V>();
-        ac_steps(t5, float(1 * int32_t(o_row) + -1 * int32_t(s_r1) + 0), -1.0f, 128);
-        Duplicate(t4, 0.0f, 2048);
-        PipeBarrier<PIPE_V>();
-        ac_Add_line(t4, t4, t5, 16, 128);
-        PipeBarrier<PIPE_V>();
-        ac_steps(t6, 0.0f, 1.0f, 16);
-        PipeBarrier<PIPE_V>();
-        ac_widen(t7, t6, 16);
-        PipeBarrier<PIPE_V>();
-        ac_Add_stat(t4, t4, t7, 16, 128);
-        PipeBarrier<PIPE_V>();
-        CompareScalar(mask8, t4, 0.0f, CMPMODE::GE, 2048);
-        WaitFlag<HardEvent::MTE2_V>(r1_round % 2);
-        PipeBarrier<PIPE_V>();
-        Select(t9, mask8, acc_in, (-1.0f / 0.0f), SELMODE::VSEL_TENSOR_SCALAR_MODE, 2048);
-        SetFlag<HardEvent::V_MTE2>(r1_round % 2);
-        PipeBarrier<PIPE_V>();
-        ac_row_max(m_t10, t9, t11, t12, 16, 16, n_r1, 128);
-        PipeBarrier<PIPE_V>();
-        Muls(t13, m_t10, 0.125f, 128);
-        PipeBarrier<PIPE_V>();
-        Max(t14, m1, t13, 128);
-        PipeBarrier<PIPE_V>();
-        Sub(t15, m1, t14, 128);
-        PipeBarrier<PIPE_V>();
-        Exp(t15, t15, 128);
-        PipeBarrier<PIPE_V>();
-        Mul(l2, l2, t15, 128);
-        Muls(t16, t9, 0.125f, 2048);
-        PipeBarrier<PIPE_V>();
-        ac_Sub_stat(t17, t16, t14, 16, 128);
-        PipeBarrier<PIPE_V>();
-        Exp(t17, t17, 2048);
-        PipeBarrier<PIPE_V>();
-        ac_row_sum(l18, t17, t19, t20, 16, 16, n_r1, 128);
-        PipeBarrier<PIPE_V>();
-        Add(l2, l2, l18, 128);
-        PipeBarrier<PIPE_V>();
-        Sub(t21, m1, t14, 128);
-        PipeBarrier<PIPE_V>();
-        Exp(t21, t21, 128);
-        PipeBarrier<PIPE_V>();
-        ac_Mul_stat(o3, o3, t21, 16, 64);
-        WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
-        Cast(p_n_out, t17, RoundMode::CAST_RINT, 2048);
-        SetFlag<HardEvent::V_MTE3>(r1_round % 2);
-        CrossCoreWaitFlag(6 + r1_round % 2);
-        WaitFlag<HardEvent::V_MTE3>(r1_round % 2);
-        if (own) {
-          DataCopyPad(p_n_m_g[(group * 2 + r1_round % 2) * 4096ull + 128 * w_row], p_n_out[0], ac_copy(c_row, n_r1 * 2, (256 - (n_r1 * 2 + 31) / 32 * 32) / 32, (128 - n_r1) * 2));
+        if (r1 >= 1) {
+          const uint32_t r1_now = r1, r1_round_now = r1_round;
+          {
+          const uint32_t r1 = r1_now - 1, r1_round = r1_round_now - 1;
+          const uint32_t s_r1 = r1 * 128;
+          const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
+          const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5120 + r1_round % 2 * 8192);
+          const ac_f32 t4 = ac_at<float>(ub, 8192, 21504);
+          const ac_f32 t5 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t6 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t7 = ac_at<float>(ub, 512, 30208);
+          const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 30720);
+          const ac_f32 t9 = ac_at<float>(ub, 8192, 21504);
+          const ac_f32 m_t10 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t11 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t12 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t16 = ac_at<float>(ub, 8192, 31488);
+          const ac_f32 t17 = ac_at<float>(ub, 8192, 31488);
+          const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
+          const ac_f32 t20 = ac_at<float>(ub, 512, 39680);
+          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 40192 + r1_round % 2 * 512);
+          const ac_f32 t21 = ac_at<float>(ub, 512, 30976);
+          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41216 + r1_round % 2 * 4096);
+          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
+          PipeBarrier<PIPE_V>();
+          ac_Mul_stat(o3, o3, o_by_kept, 16, 64);
+          CrossCoreWaitFlag(8 + r1_round % 2);
+          WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
+          if (own) {
+            DataCopyPad(o_part_in[0], o_part_m_g[(group * 2 + r1_round % 2) * 2048ull + 64 * w_row], ac_copy(c_row, 64 * 4, (64 - 64) * 4, (256 - (64 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
+          }
+          SetFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
+          CrossCoreSetFlag<2, PIPE_MTE2>(10 + r1_round % 2);
+          WaitFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
+          PipeBarrier<PIPE_V>();
+          Add(o3, o3, o_part_in, 1024);
+          SetFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
+          }
         }
-        SetFlag<HardEvent::MTE3_V>(r1_round % 2);
-        CrossCoreSetFlag<2, PIPE_MTE3>(4 + r1_round % 2);
-        CrossCoreWaitFlag(8 + r1_round % 2);
-        WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
-        if (own) {
-          DataCopyPad(o_part_in[0], o_part_m_g[(group * 2 + r1_round % 2) * 2048ull + 64 * w_row], ac_copy(c_row, 64 * 4, (64 - 64) * 4, (256 - (64 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
-        }
-        SetFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
-        CrossCoreSetFlag<2, PIPE_MTE2>(10 + r1_round % 2);
-        WaitFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
-        PipeBarrier<PIPE_V>();
-        Add(o3, o3, o_part_in, 1024);
-        SetFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
-        Adds(m1, t14, 0.0f, 128);
       }
+      r1_round -= 1;
       PipeBarrier<PIPE_V>();
       ac_Div_stat(t22, o3, l2, 16, 64);
       WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
