@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from itertools import permutations
 from math import ceil, gcd, lcm, prod
 
 from autocomp.errors import UnsupportedOp
@@ -190,7 +191,27 @@ def relations(sizes: tuple[Sym, ...]) -> tuple[Aff, ...]:
             found += [rounded[0], Aff.of((a.divisor - 1) * rounded[1]) - rounded[0]]
         if a not in sizes and (value := known.over(({a: 1}, 0))):
             found += [value[0] - a.lo * value[1], *([a.hi * value[1] - value[0]] if a.hi < LARGEST else [])]
+    quotients = [(a, value) for a in sorted(known.within.values(), key=lambda a: a.name)
+                 if a.divisor > 1 and (value := known.over(({a: 1}, 0)))]  # fmt: skip
+    for (a, (x, p)), (b, (y, q)) in permutations(quotients, 2):
+        if of := _together(a, b):
+            k, n, number = of
+            found.append(x * (k * q) - y * (n * p) + number * p * q)
     return tuple(found)
+
+
+def _together(a: Sym, b: Sym) -> tuple[int, int, int] | None:
+    """(k, n, c) such that k*a - n*b + c is never negative, of two quotients of one sum, or of multiples of it, give or take a number; what
+    the sum is need not be known. Of a = (h + 1) // 2 and b = (h + 1) // 4 it is a - 2*b. None of others."""
+    first, second = dict(a.parts), dict(b.parts)
+    s = next(iter(first))
+    up, down = second.get(s, 0), first[s]  # up * first is down * second
+    if up * down <= 0 or {x: n * up for x, n in first.items()} != {x: n * down for x, n in second.items()}:
+        return None
+    up, down = abs(up), abs(down)
+    k, n, apart = up * a.divisor, down * b.divisor, up * a.offset - down * b.offset
+    g = gcd(k, n)  # n*b <= down * (its sum) = up * (the sum of a) - apart <= k*a + up * (a.divisor - 1) - apart
+    return k // g, n // g, (up * (a.divisor - 1) - apart) // g
 
 
 def spelt(names: Iterable[str], dims: Iterable[Dim]) -> dict[str, Aff]:

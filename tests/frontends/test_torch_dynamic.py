@@ -30,8 +30,9 @@ class Images(nn.Module):
         self.a, self.b = nn.Conv2d(3, 4, 3, padding=1, stride=2), nn.Conv2d(4, 4, 3, padding=1, stride=2)
 
     def forward(self, x):
-        x = self.b(self.a(x).relu())
-        return x, x.mean((2, 3))
+        y = self.a(x).relu()
+        x = self.b(y)
+        return x, x.mean((2, 3)), nn.functional.max_pool2d(y, 2), nn.functional.avg_pool2d(y, 3, 3)  # halves of halves
 
 
 CASES = {

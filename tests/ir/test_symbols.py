@@ -119,6 +119,9 @@ def test_what_sizes_say_of_each_other_holds():
     filled = size_of(quotient(({n: 1}, 3), 4))
     found = [(product([filled, 4]), filled, n), (product([2, n, n]), product([n, total([(n, 2)], -1)]), product([n, n])),
              (total([(product([filled, 4]), 1), (n, 1)]), n)]  # fmt: skip
+    over = lambda k, more, by: size_of(quotient(({n: k}, more), by))
+    found += [(over(1, 1, 2), over(1, 1, 4)), (over(1, -1, 6), over(1, 2, 4)), (over(2, 1, 3), over(3, 5, 4)),
+              (over(1, 0, 3), over(1, -3, 2))]  # fmt: skip
     for sizes in found:
         assert relations(sizes)
         for v in range(4, 41):
