@@ -56,17 +56,24 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
     """Loops for statements that stand inside of loops over `bound`; vectors run along the axis with the best score, which says how well
     accesses to memory go along it: a row's one value that touches none goes with its row."""
     vector: dict[int, tuple[str | None, bool]] = {}
+    along = {id(s): _best_axis(nest, s, bound, scores) for s in stmts}
     for s in stmts:
-        dims = [a for a in domain(s, nest) if a not in bound]
-        best = max(dims, key=lambda a: (scores.get(a, 0.0), dims.index(a)), default=None)
+        dims, best = [a for a in domain(s, nest) if a not in bound], along[id(s)]
         near = not any(name in nest.views for name in (s.dst, *reads(s)))
-        beside = [t for t in stmts if vector.get(id(t), ("", False))[0] not in dims]  # vectors of the others run along what this one has
+        runs = lambda t: vector[id(t)][0] if id(t) in vector else along[id(t)] if scores.get(along[id(t)] or "") else ""
+        beside = [t for t in stmts if runs(t) not in dims]  # vectors of the others run along what this one has
         if best is not None and (near or not scores.get(best)) and _row_value(nest, s, beside):
             best = None
         elif best is not None and not scores.get(best):
             best = _scratch_axis(nest, s, dims)
         vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
     return _fuse(nest, stmts, bound, vector, {id(s): _folded(s, stmts, vector) for s in stmts})
+
+
+def _best_axis(nest: Nest, s: Stmt, bound: frozenset[str], scores: dict[str, float]) -> str | None:
+    """The axis of a statement along which accesses to memory go best; the last of equal ones."""
+    dims = [a for a in domain(s, nest) if a not in bound]
+    return max(dims, key=lambda a: (scores.get(a, 0.0), dims.index(a)), default=None)
 
 
 def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool]]) -> tuple[str, ...]:

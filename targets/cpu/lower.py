@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autocomp.targets.cpu.flat import Coef, Flat, View, dim_text
 from autocomp.targets.cpu.names import Names
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, rewrite
+from autocomp.ir.sizes import LARGEST
 from autocomp.ir.types import BOOL, Sym
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 
@@ -33,7 +34,7 @@ class Nest:
     """What the printer works on. extent: number or size-parameter text; tile: only axes that a loop steps through.
 
     `views` has tensors and the values that are copies of them; `sizes` the size parameters in order; `vectors`: statements may run
-    in vectors; `rows` of a register tile at most; f32 `lanes` of a vector.
+    in vectors; `rows` of a register tile at most; f32 `lanes` of a vector; `limits`: what a size parameter is at most, where that is known.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Nest:
     vectors: bool = True
     rows: int = 16
     lanes: int = 16
+    limits: Mapping[Coef, int] = field(default_factory=dict)
 
     def axes_of(self, value: str) -> tuple[str, ...]:
         """Axes of an on-chip value or of a view."""
@@ -133,7 +135,8 @@ def lower(p: TileProgram) -> Nest:
     slots = {b.name: Slot(b.name, b.dtype, tuple(axis[a] for a in b.axes)) for b in p.bufs}
     slots |= {n: replace(slots[n], axes=axes) for n, axes in as_read(slots, views, body).items()}
     slots |= {n: replace(slots[n], axes=axes) for n, axes in as_linked(slots, views, body, extent).items()}
-    return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes))
+    limits = {dim_text(d): d.hi for _, d in p.axes if isinstance(d, Sym) and not (d.is_computed and d.hi == LARGEST)}
+    return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes), limits=limits)
 
 
 def as_read(slots: Mapping[str, Slot], views: Mapping[str, View], body: tuple[Loop | Stmt, ...]) -> dict[str, tuple[str, ...]]:

@@ -106,7 +106,7 @@ def _small(nest: Nest, e: Expr, axis: str) -> bool:
         return not isinstance(e.value, float) and abs(int(e.value)) < 1 << 31  # type: ignore[call-overload]
     if not isinstance(e, Index) or not plain_in(e.index, axis):
         return False
-    known = {n: x for n, x in nest.extent.items() if isinstance(x, int)}
+    known = {n: x if isinstance(x, int) else nest.limits[x] for n, x in nest.extent.items() if isinstance(x, int) or x in nest.limits}
     return e.index.names() <= known.keys() and max(map(abs, e.index.range(known))) < 1 << 31
 
 
@@ -156,7 +156,8 @@ class Vector:
         if isinstance(e, Index):
             step = dict(e.index.terms).get(self.axis, 0)
             here = f"vi_set((int32_t)({index_text(e.index)}))"
-            return f"(vi_iota() * {step} + {here})" if step else here
+            at = f"(vi_iota() * {step} + {here})" if step else here
+            return _rounded(f"vf_from_vi({at})" if kind_of(e.dtype) == "vf" else at, e.dtype)
         if isinstance(e, Inside):
             same, lanes = mask_text(e.guard, self.axis)
             whole = f"vi_set(-{same})" if same else ""

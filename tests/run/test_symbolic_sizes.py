@@ -184,3 +184,22 @@ def test_factors_whose_rows_lie_a_symbolic_step_apart_are_multiplied_in_tiles(na
     assert "panel0" in program.source(), "no register tiles"
     for n in (1, 2, 5):
         program.verify(random_inputs(graph, n, {"n": n}))
+
+
+TABLES = {
+    "one": "%4 = mul(x, %3)",
+    "two": "%5 = cos(%2)\n%6 = exp(x)\n%7 = mul(%6, %5)\n%8 = mul(x, %3)\n%4 = add(%7, %8)",
+}
+
+
+@pytest.mark.parametrize("length", ["1..40", "1..2147483647"])
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_positions_are_made_in_vectors(name, length):
+    """Sines of positions times frequencies, one table for all heads: a position fits in a lane, and the table is no single value a row."""
+    graph = parse(f"graph g\ndim n in {length}\ninput x: f32[3, n, 40]\ninput w: f32[40]\n%0 = iota(shape=[n, 1], axis=0, dtype=\"i64\")\n"
+                  f'%1 = cast(%0, to="f32")\n%2 = mul(%1, w)\n%3 = sin(%2)\n{TABLES[name]}\noutput out = %4\n')  # fmt: skip
+    program = autocomp.optimize(graph, target="cpu", cache=False)
+    source = program.source()
+    assert "vf_sin(" in source and not any(f" s_{f}(" in source for f in ("sin", "cos")), "lane by lane"
+    for n in (1, 7, 40):
+        program.verify(random_inputs(graph, n, {"n": n}))
