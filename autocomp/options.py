@@ -49,6 +49,8 @@ class Options:
     max_body_ops: operations in one body, views not counted.
     fusion_threshold_gb: an intermediate above this many GB is not recomputed in its consumers.
     inline_threshold: a value of at most this many elements may be inlined into any number of consumers.
+    size_spread: schedules for open sizes are priced at the middle of these (in logarithms), and at sizes that this share of their range
+    lies below and above it, by the geometric mean; 0 for the middle alone. Not on GPUs, which count what is printed.
     tile_heuristic: how a schedule is chosen: model-driven (the roofline prices every legal one) or first (the first legal one by text).
     register_tile_factor: rows of a register tile of a contraction at most (CPU). unroll_factor: partial results of a vector
     reduction at most (CPU).
@@ -83,6 +85,7 @@ class Options:
     fusion_threshold_gb: float = 0.1
     inline_threshold: int = 1024
     tile_heuristic: str = "model-driven"
+    size_spread: float = 0.3
     register_tile_factor: int = 16
     spill_ratio: float = 0.05
     unroll_factor: int = 8
@@ -120,6 +123,8 @@ class Options:
         for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise AutocompError(f"{name} is {getattr(self, name)}, at least 1 is needed", where="options")
+        if not 0 <= self.size_spread <= 0.5:
+            raise AutocompError(f"size_spread is {self.size_spread}, from 0 to 0.5 is understood", where="options")
         for name in NOT_NEGATIVE:
             if getattr(self, name) is not None and not getattr(self, name) >= 0:
                 raise AutocompError(f"{name} is {getattr(self, name)}, no less than 0 is understood", where="options")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import accumulate, groupby, islice
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -15,6 +16,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.issue import Issued
+from autocomp.cost.open_sizes import elsewhere, places, sizes
 from autocomp.cost.printed import AGREE, the_higher
 from autocomp.cost.printed import time as by_count
 from autocomp.cost.recurrence import choose_recurrence
@@ -99,16 +101,18 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
                 continue
             if memo is not None and not current().cut:
                 memo.put(k, choice, trace)
-        _tell(k, choice, trace)
+        at = [sizes(k, x) for x in sorted(places(k, options.size_spread))] if issued is None else []
+        _tell(k, choice, trace, at if len(at) > 1 else [])
         out[k.signature] = choice.schedule, choice.cost
     return out
 
 
-def _tell(kernel: Kernel, choice: Choice, trace: Trace) -> None:
-    """The choice and what was refused, in the trace."""
+def _tell(kernel: Kernel, choice: Choice, trace: Trace, at: list[dict[str, int]]) -> None:
+    """The choice, the sizes at which its schedules were priced, and what was refused, in the trace."""
     trace.add("schedule", kernel.name, signature=kernel.signature, candidates=choice.candidates, rule=choice.rule,
               seconds=choice.cost.seconds, bound=choice.cost.bound, runners_up=list(choice.runners_up),
-              made={rule: {"schedules": n, "best": best} for rule, n, best in choice.made})  # fmt: skip
+              made={rule: {"schedules": n, "best": best} for rule, n, best in choice.made},
+              **({"sizes": at} if at else {}))  # fmt: skip
     for name, by, used, saves in choice.directives:
         trace.add("directive", by, kernel=kernel.name, signature=kernel.signature, directive=name, used=used, saves=saves)
     for reason, n in choice.refused:
@@ -124,7 +128,8 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace, given))
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     priced = [(price(c.schedule), c) for c in found]
-    ranked = _ranked(priced, by_model)
+    others = elsewhere(kernel, chip, options.size_spread) if issued is None else []
+    ranked = _ranked(priced, by_model, others)
     if issued is not None and by_model:
         ranked = recounted(kernel, demand, ranked, chip, issued)
     joins = Joins(kernel, rules, chip, options, admit)
@@ -195,13 +200,16 @@ def _made(priced: list[tuple[Cost, Candidate]]) -> tuple[tuple[str, int, str], .
     return tuple((rule, count[rule], f"{_tiled(c.schedule)}: {_priced(cost)}") for rule, (cost, c) in sorted(best.items()))
 
 
-def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool) -> Iterator[tuple[Cost, Candidate]]:
+def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool, others: Sequence[Callable[[Schedule], Cost]] = ()
+            ) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
     """Cheapest first; equal ones by their text (which is only made for those that are asked for). Without the model, all by their
-    text."""
+    text. `others`: prices at other sizes; the geometric mean over all sizes is the least then."""
     if not by_model:
         yield from sorted(priced, key=lambda x: str(x[1].schedule))
         return
-    for _, same in groupby(sorted(priced, key=lambda x: x[0].seconds), key=lambda x: x[0].seconds):
+    mean = {id(c): cost.seconds * prod(price(c.schedule).seconds for price in others) for cost, c in priced}
+    seconds = lambda x: mean[id(x[1])]
+    for _, same in groupby(sorted(priced, key=seconds), key=seconds):
         group = list(same)
         yield from group if len(group) == 1 else sorted(group, key=lambda x: str(x[1].schedule))
 

@@ -132,15 +132,16 @@ class Sym:
 Dim = int | Sym
 
 
-def dim_hint(d: Dim) -> int:
-    """A number to cost a dimension with: itself, or for a symbol the geometric middle of its bounds up to 1024."""
+def dim_hint(d: Dim, above: float = 0.0, most: int = 1024) -> int:
+    """A number to cost a dimension with: itself, or for a symbol the geometric middle of its bounds up to `most`. `above`: the share of the
+    way from the least to the largest, in logarithms, that it lies above the middle, -0.5 to 0.5."""
     if isinstance(d, int):
         return d
     if d.parts:
-        return (sum(k * dim_hint(s) for s, k in d.parts) + d.offset) // d.divisor
+        return (sum(k * dim_hint(s, above, most) for s, k in d.parts) + d.offset) // d.divisor
     if d.factors:
-        return prod(dim_hint(s) for s in d.factors)
-    mid = int((max(d.lo, 1) * min(d.hi, 1024)) ** 0.5) if d.hi > d.lo else d.lo
+        return prod(dim_hint(s, above, most) for s in d.factors)
+    mid = int((max(d.lo, 1) ** (1 - 2 * above) * min(d.hi, most) ** (1 + 2 * above)) ** 0.5) if d.hi > d.lo else d.lo
     return max(d.multiple, mid // d.multiple * d.multiple)
 
 

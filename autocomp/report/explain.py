@@ -83,7 +83,9 @@ def _why(program: Any, name: str) -> tuple[str, dict[str, Any]]:
     lines += ["  made by", *chain_lines(steps, evidence), *(f"    {_schedule_rule(evidence, e)}" for e in others if e.data.get("rule"))]
     for e in others:
         if "candidates" in e.data:
-            lines.append(f"  chosen among {plural(e.data['candidates'], 'legal schedule')}")
+            at = "; ".join(", ".join(f"{k} = {n}" for k, n in x.items()) for x in e.data.get("sizes", ()))
+            by = f", by the mean of their times at {at}" if at else ""
+            lines.append(f"  chosen among {plural(e.data['candidates'], 'legal schedule')}{by}")
         lines += [f"    lost: {r}" for r in runners_up(k.schedule, e.data)]
     return "\n".join(lines), {
         "kernel": k.name,

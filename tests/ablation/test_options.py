@@ -17,13 +17,14 @@ from autocomp.errors import AutocompError
 from autocomp.ir.types import F32, TensorType
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
+from autocomp.runtime.inputs import random_inputs
 from autocomp.trace import Trace
 from tests.fusion.test_one_kernel import layer_norm, softmax
 from tests.helpers.covers import cover_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULTS = {
-    "fuse_conv_relu": True, "fuse_bn_add": True, "max_fusion_depth": 4, "max_body_ops": 64, "fusion_threshold_gb": 0.1,
+    "fuse_conv_relu": True, "fuse_bn_add": True, "max_fusion_depth": 4, "max_body_ops": 64, "fusion_threshold_gb": 0.1, "size_spread": 0.3,
     "inline_threshold": 1024, "tile_heuristic": "model-driven", "spill_ratio": 0.05, "unroll_factor": 8, "parallel_outer": True,
     "vectorize_inner": True, "min_speedup": 1.2, "bw_util": 0.7, "occupancy": 0.5, "search_configurations": 1000, "search_keep": 3,
 }  # fmt: skip
@@ -142,6 +143,21 @@ def test_what_the_cpu_prints(text, option, value, gone):
     assert gone in default.kernels[0].source
     assert gone not in other.kernels[0].source
     assert other.verify().ratio <= 1
+
+
+def test_size_spread():
+    """Scores of an open length are made for some rows at a time, as all of them do not stay near where there are many. One tile would do
+    for the sizes in the middle."""
+    text = ("graph g\ndim b in 1..64\ndim n in 2..1024\ninput q: f32[b, 4, n, 16]\ninput k: f32[b, 4, n, 16]\ninput v: f32[b, 4, n, 16]\n"
+            "%0 = transpose(k, perm=[0, 1, 3, 2])\n%1 = matmul(q, %0)\n%2 = softmax(%1, axes=[3])\n%3 = matmul(%2, v)\noutput y = %3\n")
+    spread, middle = (autocomp.optimize(text, size_spread=s, threads=1) for s in (0.3, 0.0))
+    assert re.match(r"tile i0 1, i1 1, i2 (64|128|256), ", spread.kernels[0].schedule) and middle.kernels[0].schedule == "one tile"
+    assert "by the mean of their times at b = 2, n = 6; b = 8, n = 45; b = 27, n = 294" in spread.explain(why=spread.kernels[0].name)
+    assert "by the mean" not in middle.explain(why=middle.kernels[0].name)
+    for sizes in ({"b": 1, "n": 2}, {"b": 2, "n": 37}, {"b": 1, "n": 300}):
+        spread.verify(random_inputs(spread.graph, 1, sizes))
+    with pytest.raises(AutocompError, match=r"options: size_spread is 0\.7, from 0 to 0.5 is understood"):
+        Options(size_spread=0.7)
 
 
 def test_register_tile_factor():

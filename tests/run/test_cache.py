@@ -144,7 +144,8 @@ def test_everything_that_a_program_depends_on_is_in_its_key():
 def test_every_option_is_in_the_key(option):
     """Rules and what is left out of them stand in the key as rules; nothing that a deadline cut is kept, so it is in none."""
     default = getattr(Options(), option)
-    words = {"tile_heuristic": "first", "tuning_database": "other.sqlite", "schedule": (("matmul", "stages 2"),), "donate": ("x",)}
+    words = {"size_spread": 0.1, "tile_heuristic": "first", "tuning_database": "other.sqlite", "schedule": (("matmul", "stages 2"),),
+             "donate": ("x",)}  # fmt: skip
     other = words[option] if option in words else not default if isinstance(default, bool) else default * 2 + 1
     cpu = load_target("cpu")
     of = lambda options: (cache.program_key(drawn(), cpu, RuleSet(), options), ScheduleMemo("cpu", cpu.chip, RuleSet(), options)._parts)
