@@ -34,12 +34,13 @@ from autocomp.ir.body import (
     postorder,
     rewrite,
     substitute,
+    with_indices,
 )
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.monoid_terms import alone
 from autocomp.ir.rounding import rounded_already, unrounded
 from autocomp.ir.scalar import narrows
-from autocomp.ir.sizes import spelt
+from autocomp.ir.sizes import quotients, spelt
 from autocomp.ir.types import BOOL, DType, Sym, same_number
 from autocomp.loops.access import simplest
 
@@ -207,11 +208,15 @@ def build_kernel(
 def _over_own_sizes(
     domain: tuple[Axis, ...], inputs: tuple[Arg, ...], outputs: tuple[Arg, ...], stores: tuple[Store, ...]
 ) -> tuple[Store, ...]:
-    """Indices over sizes that the kernel has. in0[i0 + s] of in0: f32[2*s]   ->   in0[i0 + floor(n / 2)] of in0: f32[n]"""
+    """Indices over sizes that the kernel has. in0[i0 + s] of in0: f32[2*s]   ->   in0[i0 + floor(n / 2)] of in0: f32[n], and
+    in0[i0 + floor(s / 2)] of in0: f32[s // 2]   ->   in0[i0 + n] of in0: f32[n]"""
     bound = [a for s in stores for a in bound_axes(s.value)]
     dims = [*(d for a in (*inputs, *outputs) for d in a.type.shape), *(a.extent for a in (*domain, *bound))]
     if not any(isinstance(d, Sym) and d.parts for d in dims):
         return stores
+    if floors := quotients(dims):
+        stores = tuple(replace(s, index=tuple(i.with_atoms(floors) for i in s.index),
+                               value=with_indices(s.value, lambda i: i.with_atoms(floors))) for s in stores)  # fmt: skip
     named: frozenset[str] = frozenset().union(*(i.names() for s in stores for i in (*s.index, *indices(s.value))))
     by = spelt(named - {a.name for a in (*domain, *bound)}, dims)
     if not by:

@@ -24,11 +24,12 @@ from autocomp.ir.ops.table import OPS
 from autocomp.ir.reach import share_read
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.scans import running
-from autocomp.ir.types import Dim, TensorType, dim_hint
+from autocomp.ir.types import Dim, Sym, TensorType, dim_hint
 
 _UNDERSTOOD = (Read, Map, Reduce, Contract, Gather, Const, Index, Inside)
 SECTOR = int(constant("sector"))
 _TILE = 128    # rows or columns of a contraction's output that one tile covers: what a prologue is recomputed per
+LONG = 1 << 20  # elements of an open axis at most, where work grows with the square of them
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,9 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
     if isinstance(comp.value, Read):
         form = replace(form, view=True, reshape=_is_reshape(comp, comp.value, ins[comp.value.operand]))
     if h is not None:
-        form = replace(form, extents=tuple(sorted((a.extent for a in h.axes if a.extent != 1), key=str)),
-                       windowed=_windowed(h), running=dim_hint(x.axis.extent) if (x := running(h, comp.axes)) else 0)
+        form = replace(form, extents=tuple(sorted((a.extent for a in h.axes if a.extent != 1), key=str)), windowed=_windowed(h),
+                       running=dim_hint(x.axis.extent) if (x := running(h, comp.axes)) else 0,
+                       vector=form.vector * _longest(comp, h, form.accesses) ** 2)  # fmt: skip
     if isinstance(h, Contract):
         form = replace(form, **_contraction(comp, h, ins))  # type: ignore[arg-type]
     if form.kind == "online" and isinstance(h, Reduce):
@@ -125,6 +127,16 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
     if form.kind in ("contract", "online"):
         form = replace(form, spec=f"{text} {ins[0]} {out}")
     return form
+
+
+def _longest(comp: Comprehension, h: Reduce | Contract, accesses: tuple[Access | None, ...]) -> float:
+    """How much longer an open axis may be than expected (`dim_hint`) along which each result folds the same elements again (running sums):
+    work that grows with its square is that of the longest, so that a form whose work does not takes its place. 1 for other reductions."""
+    again = {comp.axes[k].extent for a in accesses if a is not None for k in a.unused}
+    if not isinstance(h, Reduce) or len(h.operands) > 1:
+        return 1.0
+    open_ = [a.extent for a in h.axes if isinstance(a.extent, Sym) and a.extent in again]
+    return prod(dim_hint(d, 0.5, LONG) / max(1, dim_hint(d)) for d in open_)
 
 
 def _shares(comp: Comprehension, nodes: list[Expr], ins: tuple[TensorType, ...]) -> tuple[float, ...]:

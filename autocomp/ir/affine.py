@@ -146,6 +146,19 @@ class Aff:
             const += new.const * c
         return Aff.make(terms, const)
 
+    def with_atoms(self, by: Mapping[Atom, Aff]) -> Aff:
+        """Replace floors and mods by expressions, those outside before what is in them."""
+        out = Aff((), self.const)
+        for a, c in self.terms:
+            if a in by:
+                new = by[a]
+            elif isinstance(a, str):
+                new = Aff.of(a)
+            else:
+                new = a.num.with_atoms(by) // a.den if isinstance(a, FloorDiv) else a.num.with_atoms(by) % a.den
+            out = out + new * c
+        return out
+
     def eval(self, env: Mapping[str, Any]) -> Any:
         """Value at a point; `env` maps names to ints or NumPy arrays."""
         out: Any = self.const

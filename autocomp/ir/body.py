@@ -246,16 +246,21 @@ def substitute(root: Expr, by: Mapping[str, Aff]) -> Expr:
 
     Axes bound by reductions inside must have been renamed apart first (`rename_bound`).
     """
+    return with_indices(root, lambda i: i.substitute(by))
+
+
+def with_indices(root: Expr, f: Callable[[Aff], Aff]) -> Expr:
+    """Another expression in the place of every index, guard and index value."""
 
     def go(e: Expr) -> Expr:
         if isinstance(e, (Read, Load, Prev)):
-            return replace(e, index=tuple(i.substitute(by) for i in e.index), guard=tuple(g.substitute(by) for g in e.guard))
+            return replace(e, index=tuple(map(f, e.index)), guard=tuple(map(f, e.guard)))
         if isinstance(e, Recurrence):
-            return replace(e, index=tuple(i.substitute(by) for i in e.index), at=e.at and e.at.substitute(by))
+            return replace(e, index=tuple(map(f, e.index)), at=e.at and f(e.at))
         if isinstance(e, Index):
-            return replace(e, index=e.index.substitute(by))
+            return replace(e, index=f(e.index))
         if isinstance(e, Inside):
-            return replace(e, guard=tuple(g.substitute(by) for g in e.guard))
+            return replace(e, guard=tuple(map(f, e.guard)))
         return e
 
     return rewrite(root, go)

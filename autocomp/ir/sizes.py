@@ -10,7 +10,7 @@ from itertools import permutations
 from math import ceil, gcd, lcm, prod
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.affine import Aff
+from autocomp.ir.affine import Aff, Atom, FloorDiv
 from autocomp.ir.types import Dim, Sym
 
 LARGEST = Sym("n").hi
@@ -222,6 +222,18 @@ def spelt(names: Iterable[str], dims: Iterable[Dim]) -> dict[str, Aff]:
         of = known.within.get(name)
         if of is not None and (value := known.over(({of: 1}, 0))):
             found[name] = value[0] // value[1]
+    return found
+
+
+def quotients(dims: Iterable[Dim]) -> dict[Atom, Aff]:
+    """The floors that sizes are, over these: floor((n + 63)/64) of the size (n + 63) // 64, whatever n is."""
+    found: dict[Atom, Aff] = {}
+    for d in dims:
+        if isinstance(d, Sym) and d.divisor > 1:
+            value = expression(d)
+            floors = [a for a, k in value.terms if k == 1 and isinstance(a, FloorDiv)]
+            if len(floors) == 1:
+                found[floors[0]] = Aff.of(d.name) - (value - Aff(((floors[0], 1),)))
     return found
 
 

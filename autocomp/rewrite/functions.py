@@ -12,6 +12,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from autocomp.ir.away_from_zero import normal
+from autocomp.ir.sizes import linear, product, quotient, size_of, summed
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
 from autocomp.options import Options
 from autocomp.rewrite.where import Unanswerable
@@ -123,6 +124,11 @@ def _repeated(v: Any, n: Any) -> tuple[Any, ...]:
     return (v,) * n
 
 
+def _ceil_div(n: Dim, by: int) -> Dim:
+    """n / by rounded up; of a symbol a size that is computed from it."""
+    return size_of(quotient(summed([(linear(n), 1)], int(by) - 1), int(by)))
+
+
 def _normal_number(d: str, v: float) -> bool:
     held = abs(_held(d, v))
     return v == 0 or (isfinite(held) and held >= float(finfo(DTYPES[d].numpy).smallest_normal))
@@ -157,6 +163,9 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "rotated": lambda n: (n - 1, *range(_rank(n) - 1)),  # the last axis first
         "offset": lambda _tensor, _axis: 0,  # of the first of its siblings; a match among several has its own
         "missing": lambda n, grain: int(-n % int(grain)),  # from n to the next multiple
+        "ceil_div": _ceil_div,
+        "round_up": lambda n, grain: product((_ceil_div(n, grain), int(grain))),
+        "largest": lambda n: n.hi if isinstance(n, Sym) else n,
         "gcd": lambda a, b: gcd(int(a), int(b)),
         "dim_at": lambda xs, i: xs[i],
         "option": _option(options),

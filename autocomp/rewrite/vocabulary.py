@@ -114,6 +114,9 @@ TENSORS = {
     "rotated": Function(1, 1, "the permutation of a rank that puts the last axis first"),
     "dim_at": Function(2, 2, "dim_at(xs, i): element i of a list"),
     "missing": Function(2, 2, "missing(n, grain): from n to the next multiple of grain"),
+    "ceil_div": Function(2, 2, "ceil_div(n, d): a size over a number, rounded up; the size may be open"),
+    "round_up": Function(2, 2, "round_up(n, grain): the next multiple of grain; n may be open"),
+    "largest": Function(1, 1, "the most that a size may be"),
     "gcd": Function(2, 2, "the greatest common divisor of two whole numbers"),
 }
 ATTRIBUTE_WORDS = frozenset({"nchw", "nhwc", "nhwc_ohwi"})  # values that attributes of the op table's entries have

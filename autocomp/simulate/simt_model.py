@@ -18,6 +18,7 @@ from autocomp.commands import identity
 from autocomp.files import digest
 from autocomp.ir.kernel import Call
 from autocomp.ir.reference import input_sizes
+from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym, dtype_of
 from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.runtime.plan import size_of
@@ -173,7 +174,7 @@ class ModelExecutor:
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name; every tensor that no input fills is poisoned first."""
         calls = self.program.calls
-        values = input_sizes(calls.source, feed)
+        values = with_computed(input_sizes(calls.source, feed), calls.computed)
         fixed = {n.attrs["name"]: np.ascontiguousarray(feed[n.attrs["name"]]) for n in calls.source.inputs} | constants_of(calls)
         names = {t for c in calls.calls for t in c.args.values() if t not in calls.places(c)} | {t for _, t in calls.outputs}
         names |= {t for x in calls.loops.values() for t in x.touched}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.ir.affine import Aff
 from autocomp.ir.body_meaning import evaluate_comprehension
 from autocomp.ir.builder import Builder
 from autocomp.ir.checks import check_graph
@@ -13,7 +14,7 @@ from autocomp.ir.decompose import decompose
 from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import evaluate, evaluate_nodes
-from autocomp.ir.sizes import linear, product, quotient, relations, size_of, spelt, total, with_computed
+from autocomp.ir.sizes import expression, linear, product, quotient, quotients, relations, size_of, spelt, total, with_computed
 from autocomp.ir.types import F32, Sym, TensorType
 
 N, M = Sym("N", 1, 64), Sym("M", 2, 64, 2)
@@ -130,3 +131,13 @@ def test_what_sizes_say_of_each_other_holds():
     two, three = total([(n, 2)], 1), total([(n, 3)], -2)
     ways = spelt(["n"], [three, product([two, two])])
     assert ways["n"].eval(with_computed({"n": 9}, [three])) == 9
+
+
+def test_a_floor_that_a_size_is_is_said_by_its_name():
+    n = Sym("n", 1, 64)
+    part = size_of(quotient(({n: 1}, 63), 64))  # (n + 63) // 64
+    more = total([(part, 3)], 2)
+    at = (expression(part) * 5 - "i0" - 1) // 2
+    assert at.with_atoms(quotients([part, n, more])) == (Aff.of(part.name) * 5 - "i0" - 1) // 2
+    half = size_of(quotient(({n: 1}, 1), 2))  # floor((n + 1)/2), which the size (n + 5) // 2 is 2 more than
+    assert expression(half).with_atoms(quotients([total([(half, 1)], 2)])) == Aff.of("size_n_plus_5_by_2") - 2

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.runtime.inputs import random_inputs
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 
 FLAGS = list(itertools.product((False, True), repeat=2))
@@ -57,6 +58,29 @@ def test_open_sizes_beside_the_axis_stay_open():
     assert program.verify().ratio <= 1
 
 
+OPEN = {  # length, shape, axis, other sizes, the fold
+    "one row, parts of parts": ("1..2147483647", "n", 0, {}, "cumsum", "f32", FLAGS[0]),
+    "columns": ("1..5000", "n, 3", 0, {}, "cumprod", "i32", FLAGS[3]),
+    "an open batch": ("1..5000", "b, n", 1, {"b": 2}, "cumsum", "f16", FLAGS[2]),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_an_open_length_is_done_in_parts(name):
+    length, shape, axis, others, op, dtype, (exclusive, reverse) = OPEN[name]
+    sizes = f"dim n in {length}\n" + ("dim b in 1..9\n" if others else "")
+    text = f"graph g\n{sizes}input x: {dtype}[{shape}]\n%0 = {op}(x, axis={axis}, exclusive={exclusive}, reverse={reverse})\n"
+    program = autocomp.optimize(f"{text}output y = %0\n", cache=False, threads=1)
+    assert in_parts(program)
+    for n in (1, 63, 64, 65, *([4100] if dtype != "f16" else [])):
+        program.verify(random_inputs(program.graph, n, {"n": n, **others}))
+
+
+def test_a_short_open_length_is_not():
+    text = "graph g\ndim n in 1..300\ninput x: f32[n]\n%0 = cumsum(x, axis=0)\noutput y = %0\n"
+    assert not in_parts(autocomp.optimize(text, cache=False, threads=1)), "three kernels more"
+
+
 def test_exact_leaves_the_order_of_a_sum():
     assert not in_parts(compiled("cumsum", "f32", "64, 3000", 1, exact=True))
 
@@ -68,3 +92,14 @@ def test_on_the_model_of_a_gpu(target, model, tmp_path):
     assert in_parts(program)
     program.executor = ModelExecutor(program, tmp_path, model)
     assert program.verify().ratio <= 1
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+def test_open_lengths_on_the_model_of_a_gpu(target, model, tmp_path):
+    text = "graph g\ndim n in 1..2147483647\ninput x: f32[2, n]\n%0 = cumsum(x, axis=1)\noutput y = %0\n"
+    program = autocomp.optimize(text, target=target, cache=False)
+    assert in_parts(program)
+    program.executor = ModelExecutor(program, tmp_path, model)
+    for n in (1, 65, 4200):
+        program.verify(random_inputs(program.graph, n, {"n": n}))
