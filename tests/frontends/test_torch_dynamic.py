@@ -260,6 +260,9 @@ LATER = {  # function, shapes of the examples, open dimensions of each, other sh
                 [(1, 2, 9, 8), (1, 1, 20, 7)], [{2: OPEN, 3: OPEN}, {2: OPEN, 3: OPEN}], [[(1, 2, 7, 12), (1, 1, 8, 6)]]),
     "pooled": (lambda x: (F.adaptive_avg_pool1d(x, 4), F.avg_pool1d(x, 3, 2, 1), F.avg_pool1d(x, 3, 2, 1, count_include_pad=False)),
                [(2, 3, 9)], [{2: C}], [[(2, 3, 12)], [(2, 3, 7)]]),
+    "rounded up": (lambda x: (F.max_pool2d(x, 3, 2, ceil_mode=True), F.avg_pool2d(x, 2, ceil_mode=True),
+                              F.avg_pool2d(x, 3, 2, 1, ceil_mode=True)),
+                   [(1, 2, 17, 20)], [{2: OPEN, 3: OPEN}], [[(1, 2, 16, 9)], [(1, 2, 5, 33)]]),
     "a growing cache": (lambda c, x: F.scaled_dot_product_attention(x, *[torch.cat([c, x], 2)] * 2), [(1, 2, 9, 4), (1, 2, 1, 4)],
                         [{2: C}, None], [[(1, 2, 30, 4), (1, 2, 1, 4)]]),
 }  # fmt: skip
@@ -277,6 +280,14 @@ def test_modules_with_open_sizes(name):
         program = lambda *xs: tuple(evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, xs)}).values())
     for sizes in (shapes, *others):
         compare(module, program, *map(torch.randn, sizes))
+
+
+def test_a_last_window_that_may_begin_past_the_end_is_refused():
+    """Torch leaves it out: how many there are depends on the size being even."""
+    module = Apply(lambda x: F.max_pool2d(x, 2, 2, 1, ceil_mode=True)).eval()
+    exported = torch.export.export(module, (torch.randn(1, 2, 17, 20),), dynamic_shapes=(({2: OPEN, 3: OPEN},),))
+    with pytest.raises(UnsupportedOp, match=r"rounds up sizes of f32\[1, 2, s\d+, s\d+\]: the size .* may be -1"):
+        load_torch(exported)
 
 
 def test_images_go_down_and_up_again():

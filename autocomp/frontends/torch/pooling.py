@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from autocomp.budget import check_table
+from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch.call import Call, per_axis, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, I64, SHORT_FLOATS
+from autocomp.ir.sizes import linear, quotient, size_of, summed, total
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, Dim
 
 
 def _batched(c: Call, x: Node, n: int) -> Node:
@@ -26,11 +28,23 @@ def _upper(c: Call, x: Node, n: int, k: Any, s: Any, p: Any, d: Any, ceil_mode: 
     """Padding at the upper ends: where the size is rounded up, as much as the last window reaches over."""
     if not ceil_mode:
         return tuple(p)
-    sizes, places = x.type.shape[-n:], out[-n:]
-    if any(not isinstance(v, int) for v in (*sizes, *places)):
-        raise c.refuse(f"rounds up sizes of {x.type}", "fix the dimension")
-    needed = [(o - 1) * b + f * (a - 1) + 1 - m - e for m, o, a, b, e, f in zip(sizes, places, k, s, p, d)]
-    return tuple(max(a, b) for a, b in zip(needed, p))
+    return tuple(max(_reaches_over(c, x, *of), of[4]) for of in zip(x.type.shape[-n:], out[-n:], k, s, p, d))
+
+
+def _reaches_over(c: Call, x: Node, size: Dim, places: Dim, k: int, s: int, p: int, d: int) -> int:
+    """How far the last window reaches past the end. Of an open size as far as it may, which adds no window, provided that none begins past
+    the end, where torch leaves it out."""
+    span = d * (k - 1) + 1
+    if isinstance(size, int) and isinstance(places, int):
+        return (places - 1) * s + span - size - p
+    try:
+        windows = total([(size_of(quotient(summed([(linear(size), 1)], 2 * p - span + s - 1), s)), 1)], 1)
+        total([(size, 1), (windows, -s)], p + s - 1)  # raises where the last one may begin past the end
+    except UnsupportedOp as e:
+        raise c.refuse(f"rounds up sizes of {x.type}: {e.what}", "bound the dimension, or fix it") from None
+    if windows != places:
+        raise c.refuse(f"rounds up sizes of {x.type} to {places}", "fix the dimension")
+    return p + s - 1
 
 
 @row("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
