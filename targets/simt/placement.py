@@ -342,8 +342,6 @@ class Placer:
         lane = layout.lane[0] if layout.lane else Digit("", 0, 1)
         if view is not None and lane.stride == 1 and lane.axis == self.slid_along(view):
             return  # windows of neighbouring threads are neighbours
-        if near and lane.axis == near and lane.stride == 1 and lane.count >= min(self.size(near), SECTOR // buf.dtype.bytes):
-            return  # threads read whole sectors, whatever the registers of one of them go along
         if view is None or not near or near == first or near not in buf.axes or first not in buf.axes or not same_number(view.fill, 0):
             return
         grain = VECTOR_BYTES // buf.dtype.bytes
@@ -351,6 +349,8 @@ class Placer:
         if across % grain or any(n & (n - 1) for _, n in outer[:-1]):
             return
         vector = vector_width(view, near, grain, self.p.extent(near))
+        if vector == 1 and (lane.axis, lane.stride) == (near, 1):
+            return  # neighbouring threads lie along it already, and no access is wider than an element
         rows = prod(n for _, n in outer)
         last, size = outer[-1] if outer else ("", 1)
         reached = rows // size * max(size, layout.extent(last)) + (layout.extent(near) > across)  # threads of padding read too
