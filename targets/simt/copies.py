@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.access import windows_overlap
 from autocomp.targets.simt.digits import along
+from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.placed import Shared
 
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.program import Stmt
@@ -15,12 +18,26 @@ if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
 COPIES = 16  # of a thread that are unrolled: more only cost compile time
+ASYNCHRONOUS = 4  # bytes of the narrowest copy that needs no register on its way
+BATCH = 8  # narrower chunks that a thread reads before it writes the first
 
 
 def of_thread(at: Printer, s: Stmt) -> int:
     """Asynchronous copies of a thread for one tile of an operand."""
     x = at.place.shared[s.dst]
-    return -(-(x.rows * x.row // x.vector) // at.place.threads) if x.vector * x.buf.dtype.bytes == 16 else 0
+    return -(-(x.rows * x.row // x.vector) // at.place.threads) if chunk_bytes(x) == 16 else 0
+
+
+def asynchronous_first(at: Printer, together: Sequence[Stmt]) -> list[Stmt]:
+    """Copies of one turn in the order in which they are started: those that a thread waits for itself behind the others."""
+    narrow = lambda s: chunk_bytes(at.place.shared[s.dst]) < ASYNCHRONOUS
+    mixed = len({narrow(s) for s in together}) > 1
+    return sorted(together, key=narrow) if at.wants("batch_copies", mixed) else list(together)
+
+
+def chunk_bytes(x: Shared) -> int:
+    """Bytes that one copy moves."""
+    return x.vector * x.buf.dtype.bytes
 
 
 def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
@@ -32,37 +49,64 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     x = at.place.shared.get(s.dst) or at.place.staged[s.dst]
     t = x.view
     assert t is not None
-    chunks, per_row = x.rows * x.row // x.vector, x.row // x.vector
+    chunks = x.rows * x.row // x.vector
     count = -(-chunks // at.place.threads)
-    whole = x.vector * x.buf.dtype.bytes == 16
-    again = at.place.counted and whole and bool(chunks % at.place.threads)  # idle waves bring the last chunks once more
+    bytes_ = chunk_bytes(x)
+    again = at.place.counted and bytes_ == 16 and bool(chunks % at.place.threads)  # idle waves bring the last chunks once more
+    if at.wants("batch_copies", bytes_ < ASYNCHRONOUS and count > 1):
+        _in_batches(at, x, count, when)
+        return
     with at.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1, most=COPIES if count > COPIES else 0):
         ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
         number = f"ac_min({ahead}, {chunks - at.place.wave}) + lane" if again else f"threadIdx.x + q * {at.place.threads}"
         at.put(f"const int c = {number};")
         if chunks % at.place.threads and not again:
             at.put(f"if (c >= {chunks}) break;")
-        lies = f"c / {per_row}"
-        place_ = x.chunk(lies, f"c % {per_row}") if whole else f"c % {per_row}"
-        at.put(f"const int row = {x.number(f'({lies})')}, col = {place_}{f' * {x.vector}' if x.vector > 1 else ''};")
-        local: dict[str, str] = {}
-        covers = dict((*x.outer, *x.inner))  # sizes with what pads the tile: the outermost axis of a group takes it all
-        for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
-            local |= {a: f"({text})" for a, text in along(group, var).items()}
-            if group:
-                covers[group[-1][0]] = -(-padded // prod(n for _, n in group[:-1]))
-        ok: list[str] = list(when or [])
-        for a in t.axes:
-            if a not in local:
-                ok += [c.replace("%s", "0") for c in at.outside(a, 1, at.base.get(a))]
-                continue
-            ok += [c.replace("%s", local[a]) for c in at.outside(a, covers[a], at.base.get(a))]
-        point = lambda a: (f"({at.base[a]} + {local[a]})" if a in at.base else local[a]) if a in local else at.base.get(a, "0")
-        ok += at.guards(t.guard, point)
-        if t.fill and t.guard:
-            raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {at.p.name}")
-        target = f"{at.start(x)} + c * 16" if whole else at.element(x, lies, "col")
-        inside = " && ".join(ok) or "true"
-        bytes_ = x.vector * x.buf.dtype.bytes
+        target, address, inside = _chunk(at, x, when)
         kept = "_kept" if bytes_ == 16 and at.wants("cache_windows", windows_overlap(t, {a: at.p.extent(a) for a in t.axes})) else ""
-        at.put(f"ac_copy{kept}<{bytes_}>({target}, {at.address(t, point, at_once=True)}, {inside});")
+        at.put(f"ac_copy{kept}<{bytes_}>({target}, {address}, {inside});")
+
+
+def _in_batches(at: Printer, x: Shared, count: int, when: list[str] | None) -> None:
+    """Chunks too narrow for asynchronous copies: a thread reads several before it writes the first."""
+    some, chunks = min(count, BATCH), x.rows * x.row // x.vector
+    bounded = [f"c < {chunks}"] if -(-count // some) * some * at.place.threads > chunks else []
+    with at.block(f"for (int q0 = 0; q0 < {count}; q0 += {some})"):
+        at.put(f"ac_pack_of<{x.vector}, {STORED[x.buf.dtype.name]}> held[{some}];")
+        with at.block(f"for (int q = 0; q < {some}; ++q)", unroll=True):
+            at.put(f"const int c = threadIdx.x + (q0 + q) * {at.place.threads};")
+            _, address, inside = _chunk(at, x, [*bounded, *(when or [])])
+            at.put(f"held[q] = ac_fetched<{x.vector}>({address}, {inside});")
+        with at.block(f"for (int q = 0; q < {some}; ++q)", unroll=True):
+            at.put(f"const int c = threadIdx.x + (q0 + q) * {at.place.threads};")
+            lies, per_row = f"c / {x.row // x.vector}", f"c % {x.row // x.vector}"
+            there = at.element(x, lies, f"{per_row}{f' * {x.vector}' if x.vector > 1 else ''}")
+            at.put(f"{f'if ({bounded[0]}) ' if bounded else ''}ac_keep({there}, held[q]);")
+
+
+def _chunk(at: Printer, x: Shared, when: list[str] | None) -> tuple[str, str, str]:
+    """Of the chunk numbered `c`, whose row and column are declared here: where it lies in shared memory, where it comes from, and the
+    condition under which it is read."""
+    t, whole = x.view, chunk_bytes(x) == 16
+    assert t is not None
+    lies, per_row = f"c / {x.row // x.vector}", f"c % {x.row // x.vector}"
+    place = x.chunk(lies, per_row) if whole else per_row
+    at.put(f"const int row = {x.number(f'({lies})')}, col = {place}{f' * {x.vector}' if x.vector > 1 else ''};")
+    local: dict[str, str] = {}
+    covers = dict((*x.outer, *x.inner))  # sizes with what pads the tile: the outermost axis of a group takes it all
+    for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
+        local |= {a: f"({text})" for a, text in along(group, var).items()}
+        if group:
+            covers[group[-1][0]] = -(-padded // prod(n for _, n in group[:-1]))
+    ok: list[str] = list(when or [])
+    for a in t.axes:
+        if a not in local:
+            ok += [c.replace("%s", "0") for c in at.outside(a, 1, at.base.get(a))]
+            continue
+        ok += [c.replace("%s", local[a]) for c in at.outside(a, covers[a], at.base.get(a))]
+    point = lambda a: (f"({at.base[a]} + {local[a]})" if a in at.base else local[a]) if a in local else at.base.get(a, "0")
+    ok += at.guards(t.guard, point)
+    if t.fill and t.guard:
+        raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {at.p.name}")
+    target = f"{at.start(x)} + c * 16" if whole else at.element(x, lies, "col")
+    return target, at.address(t, point, at_once=True), " && ".join(ok) or "true"

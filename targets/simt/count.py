@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from autocomp.targets.simt import scans, thread_partials, trees, turned_store
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
+from autocomp.targets.simt.copies import ASYNCHRONOUS, BATCH
 from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.expressions import _HALF
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
@@ -273,7 +274,7 @@ class Counter(Printer):
 
     def compute(self, e: Expr, times: float) -> bool:
         """Counts an expression, evaluated so often; whether it takes special functions."""
-        special, fused = False, set()
+        special, fused, written = False, set(), _written(e)
         for x in postorder(e):
             if isinstance(x, Map):
                 if x.fn in ("add", "sub") and x.dtype.is_float:  # one multiply-add
@@ -295,6 +296,13 @@ class Counter(Printer):
                 self.spend({"integer": 1}, times * len(x.guard))
             elif isinstance(x, Map) and id(x) not in fused:
                 cost = self.cost_of(x)
+                if cost.get("special") and cost.get("branch"):  # its slow path: compilers overlap none of them, and know no two to be one
+                    often = times * max(1, written[x])
+                    self.spend(cost, often)
+                    self.wait("special", often)
+                    self.wait("arithmetic", often * cost.get("fma", 0.0))
+                    self.wait("branch", often)
+                    continue
                 self.spend(cost, times)
                 special |= bool(cost.get("special"))
         return special
@@ -433,10 +441,10 @@ class Counter(Printer):
         self.spend(table()["comparison"], n * guards)
         wide = max(1.0, bytes_ * self.place.wave / LINE)
         lines = max(wide, self.place.wave * bytes_ / min(x.row_bytes, LINE) if x.row_bytes < LINE else wide)
-        self.request(n * (1 if bytes_ >= 4 else 2), n * lines * (1 if bytes_ >= 4 else 2))
+        self.request(n * (1 if bytes_ >= ASYNCHRONOUS else 2), n * lines * (1 if bytes_ >= ASYNCHRONOUS else 2))
         self.asked_bytes += n * max(self.place.wave * bytes_, SECTOR) * self.often
-        if bytes_ < 4:
-            self.wait("load", 1 / self.overlap)
+        if bytes_ < ASYNCHRONOUS:
+            self.wait("load", ceil(n / (BATCH if "batch_copies" in self.directives else 1)))
         elif s.dst in self.place.staged:
             self.wait("load", 0 if self.loading else 1)  # else it comes with what is loaded beside it
         elif self.place.stages == 1:
@@ -535,6 +543,15 @@ class Counter(Printer):
         self.request(2 * chunks, chunks * (wide + max(wide, self.place.wave * bytes_ / run)))
         self.stored_bytes += chunks * self.place.wave * bytes_ * (-(-run // SECTOR) * SECTOR / run) * self.often
         self.wait("shared", 1)
+
+
+def _written(e: Expr) -> dict[Expr, int]:
+    """How often each part of an expression stands in its text."""
+    often = dict.fromkeys(postorder(e), 0) | {e: 1}
+    for x in reversed(often):
+        for a in x.args if isinstance(x, Map) else ():
+            often[a] += often[x]
+    return often
 
 
 class Phases:

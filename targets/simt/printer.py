@@ -316,7 +316,7 @@ class Printer(Coordinates):
         outer = self.base.copy()
         with self.block("" if self.place.counted else f"if ({it} < {total})"):
             self.bases(loop, it)
-            for s in ring:
+            for s in copies.asynchronous_first(self, ring):
                 self.slot[s.dst] = slot
                 self.plan(Access(s.dst, True, lands=True, slots=slots))
                 self.to_shared(s, [f"{it} < {total}"] if self.place.counted else [])

@@ -38,3 +38,31 @@ def test_every_copy_is_under_way_before_threads_meet(body):
     turns = 2 if body == "two turned" else 1
     assert (before.count("ac_load_soon<8>("), before.count("ac_commit();")) == (1, turns)
     assert "ac_load" not in behind and "ac_copy" not in behind and behind.count("ac_sync();") == 1
+
+
+def test_a_tile_whose_lanes_lie_along_memory_is_not_staged():
+    """Rows of 687 halves begin anywhere: threads read one each, their neighbours the next ones, and no shared memory is between."""
+    text = graph({"x": "bf16[4, 96, 687]"}, '%0 = reduce_max(x, axes=[1], keepdims=1)\n%1 = sub(x, %0)')
+    program = autocomp.optimize(text, target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    for tile in ("tile i0 1, i2 32 | threads 128", "tile i0 1, i2 64"):
+        (printed,) = autocomp.optimize(text, target="cuda:h200", schedule={kernel.name: tile}).kernels
+        assert "ac_copy<" not in printed.source and "ac_load" in printed.source
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+def test_narrow_copies_are_under_way_in_batches(target, model, tmp_path):
+    """Three columns of halves in a row are no asynchronous copies: a thread reads eight of them before it writes the first, and what is
+    asynchronous starts in front of them."""
+    text = graph({"a": "f16[160, 3]", "b": "f16[160, 72]"}, "%t = transpose(a, perm=[1, 0])\n%0 = matmul(%t, b)")
+    kernel = autocomp.optimize(text, target=target, without=["algebra/*"]).calls.calls[0].kernel
+    how = "tile i0 3, i1 64, r0 64 | stages 2 | threads 128"
+    made = [autocomp.optimize(text, target=target, without=["algebra/*"], schedule={kernel.name: how + more})
+            for more in ("", " | batch_copies")]  # fmt: skip
+    plain, batched = (p.kernels[0].source for p in made)
+    assert "ac_copy<2>" in plain and "ac_fetched" not in plain
+    assert "ac_copy<2>" not in batched and batched.index("ac_copy<16>") < batched.index("ac_fetched<1>")
+    for p in made:
+        (folder := tmp_path / str(id(p))).mkdir()
+        p.executor = ModelExecutor(p, folder, model)
+        assert p.verify().ratio <= 1

@@ -135,6 +135,15 @@ template <int N, class R, class V> AC_DEVICE void ac_fill(R *r, V x) {
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = R(x);
 }
+// N contiguous elements on their way to shared memory where `inside`, else zeros; and their way on
+template <int N, class S> AC_DEVICE ac_pack_of<N, S> ac_fetched(const S *p, bool inside) {
+  ac_pack_of<N, S> t;
+#pragma unroll
+  for (int i = 0; i < N; ++i) t.v[i] = ac_stored<S>(0.0f);
+  if (inside) t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+  return t;
+}
+template <int N, class S> AC_DEVICE void ac_keep(unsigned char *to, ac_pack_of<N, S> t) { *reinterpret_cast<ac_pack_of<N, S> *>(to) = t; }
 // N contiguous short values where `ok`, else `other`: converted behind the load in any case. A conversion under the guard would hold its
 // predicate until the load is there, and a thread has seven of them: its loads would come one after another.
 template <int N, class R, class S, class V> AC_DEVICE void ac_load_where(R *r, bool ok, const S *p, V other) {

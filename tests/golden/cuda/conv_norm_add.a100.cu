@@ -2,7 +2,7 @@
 
 /*
  * conv_cast_add_rsqrt_6more: conv cast cast cast cast cast add rsqrt mul reshape mul mul sub reshape add cast add relu
- * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 8, r1 3, r2 3 | stages 8 | threads 64 | turned_store
+ * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 8, r1 3, r2 3 | stages 8 | threads 64 | turned_store | batch_copies
  * predicted: 27.60 us, bound by narrow copies, 0% of the roofline
  * rule: fusion/convolution-epilogue: conv into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of add
@@ -82,15 +82,33 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
   for (int it = 0; it < 7; ++it) {
     if (it < 4) {
       const int r0_b = it * 8;
-      for (int q = 0; q < 20; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 16), col = c % 16;
-        ac_copy<2>(smem + 0 + it * 2560 + ac_swizzle<32>(c / 16, (col) * 2), in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+      for (int q0 = 0; q0 < 20; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 16), col = c % 16;
+          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), c < 1280 && (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          if (c < 1280) ac_keep(smem + 0 + it * 2560 + ac_swizzle<32>(c / 16, (c % 16) * 2), held[q]);
+        }
       }
-      for (int q = 0; q < 40; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 20480 + it * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + ((row)*288 + (r0_b + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
+      for (int q0 = 0; q0 < 40; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 80), col = c % 80;
+          held[q] = ac_fetched<1>(in1 + ((row)*288 + (r0_b + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 20480 + it * 5120 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
+        }
       }
     }
     ac_commit();
@@ -102,15 +120,33 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
     const int ahead = it + 7;
     if (ahead < 4) {
       const int r0_b3 = ahead * 8;
-      for (int q = 0; q < 20; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 16), col = c % 16;
-        ac_copy<2>(smem + 0 + ahead % 8 * 2560 + ac_swizzle<32>(c / 16, (col) * 2), in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b3 + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+      for (int q0 = 0; q0 < 20; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 16), col = c % 16;
+          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b3 + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), c < 1280 && (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          if (c < 1280) ac_keep(smem + 0 + ahead % 8 * 2560 + ac_swizzle<32>(c / 16, (c % 16) * 2), held[q]);
+        }
       }
-      for (int q = 0; q < 40; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 80), col = c % 80;
-        ac_copy<2>(smem + 20480 + ahead % 8 * 5120 + ac_swizzle<160>(c / 80, (col) * 2), in1 + ((row)*288 + (r0_b3 + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
+      for (int q0 = 0; q0 < 40; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 80), col = c % 80;
+          held[q] = ac_fetched<1>(in1 + ((row)*288 + (r0_b3 + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 20480 + ahead % 8 * 5120 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
+        }
       }
     }
     ac_commit();

@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64 | turned_store
+ * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64 | turned_store | batch_copies
  * predicted: 15.38 us, bound by narrow copies, 0% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -43,15 +43,33 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
   for (int it = 0; it < 7; ++it) {
     if (it < 2) {
       const int r0_b = it * 128;
-      for (int q = 0; q < 32; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + ((i0_b + (row))*133 + (r0_b + (col))), i0_b + (row) < 200 && r0_b + (col) < 133);
+      for (int q0 = 0; q0 < 32; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 128), col = c % 128;
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b + (col))), i0_b + (row) < 200 && r0_b + (col) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 0 + it * 4096 + ac_swizzle<256>(c / 128, (c % 128) * 2), held[q]);
+        }
       }
-      for (int q = 0; q < 64; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + it * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + ((i1_b + (col)) + (r0_b + (row))*177), i1_b + (col) < 177 && r0_b + (row) < 133);
+      for (int q0 = 0; q0 < 64; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 32), col = c % 32;
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b + (row))*177), i1_b + (col) < 177 && r0_b + (row) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 32768 + it * 8192 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+        }
       }
     }
     ac_commit();
@@ -63,15 +81,33 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
     const int ahead = it + 7;
     if (ahead < 2) {
       const int r0_b3 = ahead * 128;
-      for (int q = 0; q < 32; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 128), col = c % 128;
-        ac_copy<2>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<256>(c / 128, (col) * 2), in0 + ((i0_b + (row))*133 + (r0_b3 + (col))), i0_b + (row) < 200 && r0_b3 + (col) < 133);
+      for (int q0 = 0; q0 < 32; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 128), col = c % 128;
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b3 + (col))), i0_b + (row) < 200 && r0_b3 + (col) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 0 + ahead % 8 * 4096 + ac_swizzle<256>(c / 128, (c % 128) * 2), held[q]);
+        }
       }
-      for (int q = 0; q < 64; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (col) * 2), in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), i1_b + (col) < 177 && r0_b3 + (row) < 133);
+      for (int q0 = 0; q0 < 64; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 32), col = c % 32;
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), i1_b + (col) < 177 && r0_b3 + (row) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+        }
       }
     }
     ac_commit();

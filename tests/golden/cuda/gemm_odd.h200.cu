@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 16, i1 32, r0 64 | stages 8 | threads 64 | turned_store
+ * schedule: tile i0 16, i1 32, r0 64 | stages 8 | threads 64 | turned_store | batch_copies
  * predicted: 12.33 us, bound by narrow copies, 0% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -43,15 +43,33 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
   for (int it = 0; it < 7; ++it) {
     if (it < 3) {
       const int r0_b = it * 64;
-      for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 64), col = c % 64;
-        ac_copy<2>(smem + 0 + it * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + ((i0_b + (row))*133 + (r0_b + (col))), i0_b + (row) < 200 && r0_b + (col) < 133);
+      for (int q0 = 0; q0 < 16; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 64), col = c % 64;
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b + (col))), i0_b + (row) < 200 && r0_b + (col) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 0 + it * 2048 + ac_swizzle<128>(c / 64, (c % 64) * 2), held[q]);
+        }
       }
-      for (int q = 0; q < 32; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 16384 + it * 4096 + ac_swizzle<64>(c / 32, (col) * 2), in1 + ((i1_b + (col)) + (r0_b + (row))*177), i1_b + (col) < 177 && r0_b + (row) < 133);
+      for (int q0 = 0; q0 < 32; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 32), col = c % 32;
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b + (row))*177), i1_b + (col) < 177 && r0_b + (row) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 16384 + it * 4096 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+        }
       }
     }
     ac_commit();
@@ -63,15 +81,33 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
     const int ahead = it + 7;
     if (ahead < 3) {
       const int r0_b3 = ahead * 64;
-      for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 64), col = c % 64;
-        ac_copy<2>(smem + 0 + ahead % 8 * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + ((i0_b + (row))*133 + (r0_b3 + (col))), i0_b + (row) < 200 && r0_b3 + (col) < 133);
+      for (int q0 = 0; q0 < 16; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 64), col = c % 64;
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b3 + (col))), i0_b + (row) < 200 && r0_b3 + (col) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 0 + ahead % 8 * 2048 + ac_swizzle<128>(c / 64, (c % 64) * 2), held[q]);
+        }
       }
-      for (int q = 0; q < 32; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 16384 + ahead % 8 * 4096 + ac_swizzle<64>(c / 32, (col) * 2), in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), i1_b + (col) < 177 && r0_b3 + (row) < 133);
+      for (int q0 = 0; q0 < 32; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 32), col = c % 32;
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), i1_b + (col) < 177 && r0_b3 + (row) < 133);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 16384 + ahead % 8 * 4096 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+        }
       }
     }
     ac_commit();

@@ -2,7 +2,7 @@
 
 /*
  * conv: transpose conv transpose
- * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl | turned_store
+ * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl | turned_store | batch_copies
  * predicted: 5.93 us, bound by narrow copies, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[48, 3, 3, 6]
  * rule: layout/conv-channels-last: made conv f16[2, 21, 23, 48]
@@ -58,10 +58,19 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
         const int row = (c / 16), col = c % 16 * 2;
         ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b*1104 + (col / 6)*48 + (col % 6) - 1152), i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
       }
-      for (int q = 0; q < 8; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + it * 1024 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b*648 + (row)*54 + r0_b*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
+      for (int q0 = 0; q0 < 8; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 32), col = c % 32;
+          held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 32768 + it * 1024 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+        }
       }
     }
     ac_commit();
@@ -79,10 +88,19 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
         const int row = (c / 16), col = c % 16 * 2;
         ac_copy<4>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b3*1104 + (col / 6)*48 + (col % 6) - 1152), i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b3 + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b3 + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
       }
-      for (int q = 0; q < 8; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 32), col = c % 32;
-        ac_copy<2>(smem + 32768 + ahead % 8 * 1024 + ac_swizzle<64>(c / 32, (col) * 2), in1 + (i1_b*648 + (row)*54 + r0_b3*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
+      for (int q0 = 0; q0 < 8; q0 += 8) {
+        ac_pack_of<1, f16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 32), col = c % 32;
+          held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b3*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 32768 + ahead % 8 * 1024 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+        }
       }
     }
     ac_commit();
@@ -128,47 +146,56 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
 
 /*
  * transpose: transpose
- * schedule: tile i0 1, i1 128, i2 24 | pdl
+ * schedule: tile i0 1, i1 64, i2 24 | threads 128 | pdl | batch_copies
  * predicted: 3.21 us, bound by launch, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[2, 21, 23, 24]
  * rule: tiling/gpu-elements: the schedule
  *
  * kernel transpose(in0: f16[i0:2, i1:483, i2:24] of in0[2, 24, 483] at [i0, i2, i1]) -> out0: f16[i0:2, i1:483, i2:24]
  * axes i0=2 i1=483 i2=24
- * tile i0=1 i1=128
+ * tile i0=1 i1=64
  * grid i0, i1
  *   in0_t: f16[i0, i1, i2] fragment = copy in0
  *   store out0 = in0_t
  *
- * in0_t: reg (i2,1,8)(i1,64,2) lane (i2,8,4)(i1,1,8) wave (i1,8,8)
+ * in0_t: reg (i2,1,8)(i1,32,2) lane (i2,8,4)(i1,1,8) wave (i1,8,4)
  */
-extern "C" __global__ void __launch_bounds__(256) k_transpose(const f16 *in0, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_transpose(const f16 *in0, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
   const int i1_t = lane / 4 + wave * 8;
   const int i2_t = lane % 4 * 8;
   int block = blockIdx.x;
-  const int i1_b = block % 4 * 128;
-  block /= 4;
+  const int i1_b = block % 8 * 64;
+  block /= 8;
   const int i0_b = block;
   float in0_t[16];
   ac_launch_wait();
   ac_launch_next();
-  for (int q = 0; q < 12; ++q) {
-    const int c = threadIdx.x + q * 256;
-    const int row = (c / 128) % 3 * 8 + (c / 128) / 3, col = c % 128;
-    ac_copy<2>(smem + 0 + ac_swizzle<256>(c / 128, (col) * 2), in0 + (i0_b*11592 + (i1_b + (col)) + (row)*483), i1_b + (col) < 483);
+  for (int q0 = 0; q0 < 12; q0 += 8) {
+    ac_pack_of<1, f16> held[8];
+    #pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      const int c = threadIdx.x + (q0 + q) * 128;
+      const int row = (c / 64) % 3 * 8 + (c / 64) / 3, col = c % 64;
+      held[q] = ac_fetched<1>(in0 + (i0_b*11592 + (i1_b + (col)) + (row)*483), c < 1536 && i1_b + (col) < 483);
+    }
+    #pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      const int c = threadIdx.x + (q0 + q) * 128;
+      if (c < 1536) ac_keep(smem + 0 + ac_swizzle<128>(c / 64, (c % 64) * 2), held[q]);
+    }
   }
   ac_commit();
   ac_wait<0>();
   ac_sync();
   #pragma unroll
   for (int r = 0; r < 16; ++r) {
-    in0_t[r] = ac_held(*(const f16 *)(smem + 0 + ac_swizzle<256>(((i2_t + r % 8)) % 8 * 3 + ((i2_t + r % 8)) / 8, ((i1_t + r / 8 * 64)) * 2)));
+    in0_t[r] = ac_held(*(const f16 *)(smem + 0 + ac_swizzle<128>(((i2_t + r % 8)) % 8 * 3 + ((i2_t + r % 8)) / 8, ((i1_t + r / 8 * 32)) * 2)));
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i1_b + i1_t + (q * 8) / 8 * 64 < 483 && i2_t + (q * 8) % 8 < 24) ac_store<8>(out0 + i0_b*11592 + (i1_b + i1_t + (q * 8) / 8 * 64)*24 + (i2_t + (q * 8) % 8), &in0_t[(q * 8)]);
+    if (i1_b + i1_t + (q * 8) / 8 * 32 < 483 && i2_t + (q * 8) % 8 < 24) ac_store<8>(out0 + i0_b*11592 + (i1_b + i1_t + (q * 8) / 8 * 32)*24 + (i2_t + (q * 8) % 8), &in0_t[(q * 8)]);
   }
 }

@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 16, i1 32, r0 64 | stages 8 | threads 64
+ * schedule: tile i0 16, i1 32, r0 64 | stages 8 | threads 64 | batch_copies
  * predicted: 6.47 us, bound by narrow copies, 0% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -43,16 +43,25 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
   for (int it = 0; it < 7; ++it) {
     if (it < 3) {
       const int r0_b = it * 64;
-      for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 64), col = c % 64;
-        ac_copy<2>(smem + 0 + it * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + ((i0_b + (row))*141 + (r0_b + (col))), i0_b + (row) < 100 && r0_b + (col) < 141);
-      }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
         ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b + (row))*136), i1_b + (col) < 136 && r0_b + (row) < 141);
+      }
+      for (int q0 = 0; q0 < 16; q0 += 8) {
+        ac_pack_of<1, bf16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 64), col = c % 64;
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*141 + (r0_b + (col))), i0_b + (row) < 100 && r0_b + (col) < 141);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 0 + it * 2048 + ac_swizzle<128>(c / 64, (c % 64) * 2), held[q]);
+        }
       }
     }
     ac_commit();
@@ -64,16 +73,25 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
     const int ahead = it + 7;
     if (ahead < 3) {
       const int r0_b3 = ahead * 64;
-      for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 64), col = c % 64;
-        ac_copy<2>(smem + 0 + ahead % 8 * 2048 + ac_swizzle<128>(c / 64, (col) * 2), in0 + ((i0_b + (row))*141 + (r0_b3 + (col))), i0_b + (row) < 100 && r0_b3 + (col) < 141);
-      }
       #pragma unroll
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
         ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b3 + (row))*136), i1_b + (col) < 136 && r0_b3 + (row) < 141);
+      }
+      for (int q0 = 0; q0 < 16; q0 += 8) {
+        ac_pack_of<1, bf16> held[8];
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          const int row = (c / 64), col = c % 64;
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*141 + (r0_b3 + (col))), i0_b + (row) < 100 && r0_b3 + (col) < 141);
+        }
+        #pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          const int c = threadIdx.x + (q0 + q) * 64;
+          ac_keep(smem + 0 + ahead % 8 * 2048 + ac_swizzle<128>(c / 64, (c % 64) * 2), held[q]);
+        }
       }
     }
     ac_commit();
