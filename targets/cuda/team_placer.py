@@ -8,11 +8,12 @@ from math import prod
 from autocomp.targets.cuda.implicit_gemm import Window, slides, window
 from autocomp.targets.cuda.tma import CHUNK, CHUNKS, Bulk, side_by_side, tensor_map
 from autocomp.targets.simt.access import contiguous_axis
-from autocomp.targets.simt.placed import Placement
+from autocomp.targets.simt.placed import Placement, Product
 from autocomp.targets.simt.placement import ALIGN, Placer
 from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, walk
@@ -92,8 +93,18 @@ class TeamPlacer(Placer):
         view = self.view_of(self.first)
         self.sliding = view is not None and slides(view, [x for x in view.axes if self.size(x) > 1])
         super().product(other, chained)
+        self.whole_boxes(self.out.products[other])
         if turned:
             self.out.products[s] = replace(self.out.products.pop(other), stmt=s)
+
+    def whole_boxes(self, pr: Product) -> None:
+        """Raises UnsupportedOp where an instruction's columns, or a warpgroup's, would begin inside a box that lies along them."""
+        x = self.bulk.get(pr.b)
+        if x is None or type(x) is not Bulk or contiguous_axis(x.view) in [a for a, _ in pr.k]:
+            return
+        n, several = pr.instruction.n, pr.repeat[1] > 1
+        if (several and n % x.across) or (pr.waves[1] > 1 and n * pr.repeat[1] % x.across):
+            raise self.refuse(f"{x.buf.name}: {n} columns of an instruction are no multiple of a box of {x.across}")
 
     def too_wide(self, s: Stmt) -> bool:
         """Whether warpgroups have to share the columns of their rows: a tile of fewer rows than they have together asks for it."""
@@ -168,13 +179,15 @@ class TeamPlacer(Placer):
         own, other = (k[:1], outer) if deep else (outer, k)
         more = k[1:] if deep else ()
         size = prod(x for _, x in own)
-        chunk = next((c for c in CHUNKS if deep and own[0][1] * buf.dtype.bytes % c == 0), CHUNK)
+        true, extent = {x: self.size(x) for x in view.axes}, {x: self.p.extent(x) for x in view.axes}
+        part = len(own) == 1 and own[0][1] == extent[own[0][0]]  # a whole axis: its last box may reach further than instructions read
+        least = CHUNK if not deep else CHUNKS[1] if part else CHUNKS[-1]
+        chunk = next((c for c in CHUNKS if c >= least and own and own[0][1] * buf.dtype.bytes % c == 0), CHUNK)
         across = chunk // buf.dtype.bytes
         if i.deep and not deep:
             raise self.refuse(f"{buf.name} lies along {inner or 'no axis'}, {i.name} reads {buf.dtype} along the reduced axis only",
                               "store it so, or take a schedule without roles")  # fmt: skip
-        true, extent = {x: self.size(x) for x in view.axes}, {x: self.p.extent(x) for x in view.axes}
-        run = bool(own) and own[0][0] == inner and own[0][1] % across == 0 and all(n == true[x] for x, n in own[1:])
+        run = bool(own) and own[0][0] == inner and (part or own[0][1] % across == 0) and all(n == true[x] for x, n in own[1:])
         if not run or not side_by_side(view.index[-1], [x for x, _ in own], dict(own), extent):
             raise self.refuse(f"{buf.name}: a tile of {size} elements along {inner or 'no axis'} has no boxes of {across}")
         for x, n in more:
@@ -187,13 +200,14 @@ class TeamPlacer(Placer):
         if (len(k) > 1 and not deep) or prod(x for _, x in other) % GROUP:
             raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
         steps = prod(x for _, x in k)
-        if steps % i.k:
+        ends = part and deep and not more and view.index[-1] == Aff.of(inner) and view.shape[-1] == extent[inner]
+        if steps % i.k and not ends:  # zeros are read where the dimension ends with the axis
             raise self.refuse(f"depth {steps} is no multiple of {i.k}")
         exact = frozenset(x for x, _ in k) | self.reduced_with(buf.name)
         made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}", chunk)
         if rows != prod(x for _, x in other):
             raise self.refuse(f"{buf.name}: a box has {rows} rows, the tile {other}")
-        self.put(Bulk(buf, view, deep, rows, size // across * prod(x for _, x in more), 0, made, start, more, chunk))
+        self.put(Bulk(buf, view, deep, rows, -(-size // across) * prod(x for _, x in more), 0, made, start, more, chunk))
 
     def reduced_with(self, name: str) -> frozenset[str]:
         """Axes along which products sum what a buffer holds."""
