@@ -1,9 +1,11 @@
 """The time of what is printed: the busiest pipe, the life of a block, memory.
 
-    time = launch + (busiest ** n + lives ** n + memory ** n) ** (1 / n)
+    together = (busiest ** n + lives ** n + memory ** n) ** (1 / n)
+    time     = launch + max(together, min(together + min(lives, memory) / beside, lives + memory))
 
 busiest  clocks that all blocks of a core take of its fullest pipe
 lives    rounds of blocks that a core holds at once, times the clocks of one block, whose warps wait or keep a pipe busy in each phase
+beside   blocks that share a core: one alone waits, computes and stores while nothing else of its core is under way
 memory   bytes, among them those that blocks read once more where the caches cannot hold them meanwhile, and sectors that two blocks write
          in part
 
@@ -20,7 +22,7 @@ from autocomp.cost.derived import constant
 from autocomp.cost.issue import Issued, Phase
 from autocomp.cost.work import Cost
 
-AGREE = constant("agree")  # times a price within which two models agree
+COUNTED = constant("counted")  # of a price in logarithms: the rest is the model of tiles
 PARTIAL = constant("partial_sectors")
 
 
@@ -107,19 +109,24 @@ def time(w: Issued, chip: Chip) -> Cost:
     terms = {n: x * each / chip.clock for n, x in pipes.items()}
     fullest = max(terms, key=lambda n: terms[n])
     known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: moved / main.bandwidth}
-    seconds = sum(x**norm for x in known.values()) ** (1 / norm) + chip.launch
+    waits, moves = known["latency"], known[main.name]
+    together = sum(x**norm for x in known.values()) ** (1 / norm)
+    alone = max(0.0, min(min(waits, moves) / min(at_once, max(1.0, w.blocks / chip.cores)), waits + moves - together))
+    seconds = together + alone + chip.launch
     bound = max(known, key=lambda n: known[n])
-    return Cost(seconds, bound, (*known.items(), *((n, x) for n, x in terms.items() if n != fullest), ("launch", chip.launch)))
+    others = ((n, x) for n, x in terms.items() if n != fullest)
+    return Cost(seconds, bound, (*known.items(), *others, ("not overlapped", alone), ("launch", chip.launch)))
 
 
-def the_higher(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0, agree: float = AGREE) -> Cost:
-    """The price of a kernel whose schedule was priced at `cost`, `behind` seconds of it for what follows, once it is counted. Where both
-    agree within a factor, `cost` stands: it was compared with more measured schedules of one kernel. Else the higher one: what is
-    missed is missed because it was not seen."""
+def the_higher(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0) -> Cost:
+    """The price of a kernel whose schedule was priced at `cost`, `behind` seconds of it for what follows, once it is counted: `cost`, or
+    where the count is higher a mean of both that is mostly the count. What is missed is missed because it was not seen."""
     by_count = time(w, chip)
-    if by_count.seconds + behind <= agree * cost.seconds:
+    whole = by_count.seconds + behind
+    if whole <= cost.seconds:
         return cost
-    return Cost(by_count.seconds + behind, by_count.bound, (*by_count.parts, *((("combination", behind),) if behind else ())))
+    seconds = whole**COUNTED * cost.seconds ** (1 - COUNTED)
+    return Cost(seconds, by_count.bound, (*by_count.parts, *((("combination", behind),) if behind else ())))
 
 
 def life(w: Issued, chip: Chip) -> list[tuple[float, dict[str, float], dict[str, float]]]:

@@ -17,7 +17,7 @@ from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.issue import Issued
 from autocomp.cost.open_sizes import elsewhere, places, sizes
-from autocomp.cost.printed import AGREE, the_higher
+from autocomp.cost.printed import the_higher
 from autocomp.cost.printed import time as by_count
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
@@ -217,10 +217,9 @@ def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool, others: Sequen
 def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip,
               issued: Issues) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
     """Candidates in the order of their prices once the best are counted. A count raises a price and never lowers it, so that a candidate
-    is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked. Once a count does
-    not agree with its price, no other price of this kernel stands that is below its count."""
+    is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked."""
     counted: list[tuple[float, int, Cost, Candidate]] = []
-    agree, read = AGREE, demand.work.read
+    read = demand.work.read
     for n, (cost, c) in enumerate(ranked):
         while counted and (counted[0][0] <= cost.seconds or n >= COUNTED):
             _, _, known, best = heappop(counted)
@@ -228,13 +227,12 @@ def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candi
         if n >= COUNTED:
             yield cost, c
             continue
-        known = _counted(kernel, c.schedule, cost, chip, issued, agree, read)
-        agree = agree if known is cost else 1.0
+        known = _counted(kernel, c.schedule, cost, chip, issued, read)
         heappush(counted, (known.seconds, n, known, c))
     yield from ((known, best) for _, _, known, best in sorted(counted, key=lambda x: x[:2]))
 
 
-def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues, agree: float, read: float) -> Cost:
+def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues, read: float) -> Cost:
     """The price of a schedule by what is printed of it, where that is counted; of one that splits a reduction, its first piece's. `read`:
     bytes that the kernel reads of its inputs."""
     try:
@@ -245,7 +243,7 @@ def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues
     if work is None:
         return cost
     behind = dict(cost.parts).get("combination", 0.0) if s.split else 0.0
-    return the_higher(cost, replace(work, read=min(work.read, read)), chip, behind, agree)
+    return the_higher(cost, replace(work, read=min(work.read, read)), chip, behind)
 
 
 @dataclass

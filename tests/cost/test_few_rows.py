@@ -14,7 +14,7 @@ from autocomp.egraph.parts import merged
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces
 from autocomp.ir.schedule import Schedule
-from tests.helpers.device_graphs import attention
+from tests.helpers.device_graphs import attention, graph
 
 CHIP = load_chip("h200")
 
@@ -68,3 +68,22 @@ def test_the_choice_has_many_small_blocks(batch, own, group, keys):
     text = attention(batch, own * group, 1, 128, keys=keys, shared=group)
     first = autocomp.optimize(text, target="cuda:h200").kernels[0]
     assert "r1 32" in str(first.schedule) and "threads 32" in str(first.schedule), first.schedule
+
+
+# Microseconds of products of few rows (benchmarks/cost_rank.py --seed 2711, H200, 2026-11-27): rows x columns x depth -> with factors that
+# come straight to registers, (columns, depth, threads, stages), and with roles, (columns, depth, stages, blocks that share the depth)
+FEW = {(41, 3520, 7168): ((32, 512, 128, 4, 47.5), (64, 128, 6, 2, 22.2)),
+       (30, 1600, 4800): ((16, 1024, 128, 4, 21.7), (64, 64, 8, 2, 14.3))}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", FEW)
+def test_a_factor_that_no_ring_brings_is_waited_for_in_each_turn(shape):
+    m, n, k = shape
+    text = graph({"a": f"bf16[{m}, {k}]", "b": f"bf16[{n}, {k}]"}, "%t = transpose(b, perm=[1, 0])\n%0 = matmul(a, %t)")
+    kernel = autocomp.optimize(text, target="cuda:h200").calls.calls[0].kernel
+    (columns, depth, threads, stages, straight), (wide, steps, slots, parts, roles) = FEW[shape]
+    direct = Schedule.make({"i0": m, "i1": columns, "r0": depth}, stages=stages, threads=threads, instruction="direct")
+    team = Schedule.make({"i0": m, "i1": wide, "r0": steps}, stages=slots, roles="warp_specialise", workers=1, cluster=parts,
+                         cluster_split_k=parts)  # fmt: skip
+    mine, other = (estimate(kernel, s, CHIP).seconds * 1e6 for s in (direct, team))
+    assert mine > 1.1 * other and mine > 0.45 * straight and other > 0.45 * roles
