@@ -27,7 +27,7 @@ from autocomp.runtime.executor import Timing, apart, constants_of, given_back, i
 from autocomp.runtime.gate import MOST, Gate
 from autocomp.runtime.given import check_donated, dense, host_array, of_torch
 from autocomp.runtime.lanes import Lanes, usable
-from autocomp.runtime.plan import Slots, arena, size_of
+from autocomp.runtime.plan import Slots, arena, on_host, size_of
 from autocomp.runtime.repeated import Repeated, Rows, repeated
 from autocomp.targets.source import KernelSource, TensorMap
 
@@ -201,7 +201,7 @@ class CudaExecutor:
         streams run one after another, since they write the same outputs.
         Raises AutocompError where an op runs through its reference, ModelError where an input had to be copied.
         """
-        opaque = next((c.kernel.opaque for c in self.calls.calls if c.kernel.opaque), "")
+        opaque = on_host(self.calls, self.slots.views)
         if opaque:
             raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be queued as a whole", where=self.calls.source.name)
         feed = in_memory_order(feed, self.calls.source.input_orders)
@@ -357,19 +357,21 @@ class CudaExecutor:
 
     def _prepare(self, values: Mapping[str, int]) -> tuple[dict[str, int], Any, list[Queued]]:
         """Offsets in the arena, an arena, and the launches for these sizes with their scratch."""
-        offsets, total = arena(self.calls, self.slots, values)
+        offsets, total = arena(self.calls, self.slots, values, self.slots.views)
         memory = self.memory.allocate(max(1, total), stream=self.stream)
         return offsets, memory, self._listed(values)
 
     def _listed(self, values: Mapping[str, int]) -> list[Queued]:
-        """Launches for these sizes with their scratch, those of a loop as one."""
-        g = self.calls
+        """Launches for these sizes with their scratch, those of a loop as one; none for views."""
+        g, views = self.calls, self.slots.views
         loops = {first: (name, last) for name, (first, last) in g.spans.items()}
         out: list[Queued] = []
         behind, i = False, 0
         while i < len(g.calls):
             name, last = loops.get(i, ("", i + 1))
             mine, i = g.calls[i:last], last
+            if not name and mine[0].kernel.opaque and mine[0].args[mine[0].kernel.outputs[0].name] in views:
+                continue
             if not name:
                 (early,), behind = started_early(mine, self.sources, values, behind)
                 out.append(_OnHost(mine[0], values) if mine[0].kernel.opaque else self._launch(mine[0], values, early))
@@ -402,15 +404,16 @@ class CudaExecutor:
         src = self.sources[call.kernel.name]
         assert src.launch is not None
         sizes = {t: size_of(self.calls.tensors[t], values) for t in call.args.values()}
+        lies = lambda t: self.slots.views.get(t, t)  # whose memory it is
         return _Launch(
             call,
             self._config(call, values, early),
             self.kernels[call.kernel.name],
-            tuple(call.args[a] for a in (*src.inputs, *src.outputs)),
+            tuple(lies(call.args[a]) for a in (*src.inputs, *src.outputs)),
             tuple(values[s] for s in src.sizes),
             tuple((call.args[z], sizes[call.args[z]]) for z in src.launch.zeroed),
             self._upload(np.zeros(src.launch.workspace, np.uint8)) if src.launch.workspace else None,
-            tuple((m, call.args[m.argument]) for m in src.launch.maps),
+            tuple((m, lies(call.args[m.argument])) for m in src.launch.maps),
             values,
         )
 
@@ -518,9 +521,10 @@ class CudaExecutor:
         k = call.kernel
         args = []
         for a in k.inputs:
-            t = self.calls.tensors[call.args[a.name]]
+            name = call.args[a.name]
+            t = self.calls.tensors[name]
             x = np.empty(shape_of(t, values), t.dtype.numpy)
-            check(driver.cuMemcpyDtoH(x.ctypes.data, pointers[call.args[a.name]], x.nbytes), "copy to the host")
+            check(driver.cuMemcpyDtoH(x.ctypes.data, pointers[self.slots.views.get(name, name)], x.nbytes), "copy to the host")
             args.append(x)
         out = np.ascontiguousarray(OPS[k.opaque].reference(tuple(args), k.attrs, k.outputs[0].type))
         check(driver.cuMemcpyHtoD(pointers[call.args[k.outputs[0].name]], out.ctypes.data, out.nbytes), "copy to the device")

@@ -10,7 +10,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.sizes import with_computed
 from autocomp.runtime.cuda import CudaExecutor
 from autocomp.runtime.device_array import check
-from autocomp.runtime.plan import arena, size_of
+from autocomp.runtime.plan import arena, on_host, size_of
 
 KEPT = 32  # sets of sizes and streams whose launches are kept
 
@@ -22,7 +22,7 @@ class OnStream:
 
     def __init__(self, executor: CudaExecutor) -> None:
         calls = executor.calls
-        opaque = next((c.kernel.opaque for c in calls.calls if c.kernel.opaque), "")
+        opaque = on_host(calls, executor.slots.views)
         if opaque:
             raise UnsupportedOp(f"'{opaque}' runs through its reference", where=calls.source.name, hint="call the program itself")
         self._executor = executor
@@ -66,7 +66,7 @@ class OnStream:
         found = self._arenas.get(key)
         if found is None:
             executor = self._executor
-            found = self._arenas[key] = arena(executor.calls, executor.slots, self._values(key))
+            found = self._arenas[key] = arena(executor.calls, executor.slots, self._values(key), executor.slots.views)
         return found
 
     def _prepared(self, key: tuple[int, ...], handle: int) -> tuple[Any, Any]:

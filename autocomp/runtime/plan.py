@@ -68,6 +68,11 @@ def views(g: KernelGraph) -> dict[str, str]:
     return out
 
 
+def on_host(g: KernelGraph, same: Container[str] = ()) -> str:
+    """The first op that runs through its reference, "" where none does; nothing runs for the views `same`."""
+    return next((c.kernel.opaque for c in g.calls if c.kernel.opaque and c.args[c.kernel.outputs[0].name] not in same), "")
+
+
 def _made_within(g: KernelGraph, a: int, b: int) -> set[str]:
     """Tensors that calls a .. b - 1 make and that only they read."""
     made = {c.args[o.name] for c in g.calls[a:b] for o in c.kernel.outputs}

@@ -244,7 +244,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             continue
         if k.opaque:
             host = reference_seconds([a.type for a in k.inputs], target.chip)
-            view = target.name == "cpu" and c.args[k.outputs[0].name] in views(calls)
+            view = target.name in ("cpu", "cuda") and c.args[k.outputs[0].name] in views(calls)
             said, host = ("is a view: nothing runs", 0.0) if view else ("runs through its reference", host)
             infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], said, host, "opaque", c.rules, k.signature, "")
             continue

@@ -7,6 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 import autocomp  # noqa: E402
+from autocomp.ir.sizes import with_computed  # noqa: E402
+from autocomp.runtime import cuda as cuda_executor  # noqa: E402
+from autocomp.runtime.plan import arena  # noqa: E402
 
 pytestmark = pytest.mark.torch
 B, S = torch.export.Dim("b", min=1, max=16), torch.export.Dim("s", min=2, max=64)
@@ -69,3 +72,23 @@ def test_a_view_lies_in_its_operand_which_lives_as_long():
             assert frame.table[program.slots.index[t]] == frame.table[program.slots.index[of]]
     assert sum(end - start for start, end, opaque in executor._runs if opaque) == sum(
         bool(c.kernel.opaque) and c.args[c.kernel.outputs[0].name] not in views for c in program.calls.calls)  # fmt: skip
+
+
+def test_on_gpus_nothing_is_launched_for_a_view():
+    """Kernels read and write its operand's memory: the arena has no place for it, and no host copies it."""
+    pytest.importorskip("cuda.core")
+    exported = torch.export.export(Rows().eval(), (torch.randn(2, 5, 8),), dynamic_shapes=({0: B, 1: S},))
+    program = autocomp.optimize(exported, target="cuda:h200")
+    g, views = program.calls, program.slots.views
+    at = cuda_executor.CudaExecutor.__new__(cuda_executor.CudaExecutor)
+    at.calls, at.slots, at.sources, at.kernels = g, program.slots, program.printed, dict.fromkeys(program.printed)
+    at._config, at._upload = (lambda call, values, early: early), (lambda x: None)
+    values = with_computed({d.name: 3 for n in g.source.inputs for d in n.type.shape if not isinstance(d, int)}, g.computed)
+    offsets, _ = arena(g, program.slots, values, views)
+    placed = {*offsets, *g.inputs, *g.params, *g.constants, *(t for _, t in g.outputs)}
+    launches = at._listed(values)
+    assert views and {t for one in launches if isinstance(one, cuda_executor._Launch) for t in one.arguments} <= placed - views.keys()
+    hosted = [one.call for one in launches if isinstance(one, cuda_executor._OnHost)]
+    assert {c.args[c.kernel.outputs[0].name] for c in hosted} <= {t for _, t in g.outputs}
+    assert len(launches) == len(g.calls) - len(views)
+    assert "is a view: nothing runs" in {k.schedule for k in program.kernels}
