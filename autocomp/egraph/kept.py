@@ -3,6 +3,7 @@ matches."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
 KEPT = 32  # e-graphs of a thread in a pool, at most
 
 
+class _Held:
+    """An e-graph in a pool. Only its own thread may drop it: egglog's module complains of others, as of one that ends while a thread of
+    another language lives (torch compiles backward graphs in its own); what they would drop is left where it is."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept, self.thread = kept, threading.get_ident()
+
+    def __del__(self, here: Any = threading.get_ident, leave: Any = ctypes.pythonapi.Py_IncRef, as_object: Any = ctypes.py_object) -> None:
+        if here() != self.thread:
+            leave(as_object(self.kept))
+
+
 class Pool(threading.local):
     """E-graphs that nobody stands on, by what was declared in them, the last one at the end: an e-graph stays in its thread.
 
@@ -23,9 +36,9 @@ class Pool(threading.local):
 
     def __init__(self) -> None:
         self._of: ModuleType = egglog()
-        self._kept: dict[Hashable, Any] = {}
+        self._kept: dict[Hashable, _Held] = {}
 
-    def _here(self) -> dict[Hashable, Any]:
+    def _here(self) -> dict[Hashable, _Held]:
         """Those of this process."""
         if self._of is not (module := egglog()):
             _LEFT.append(self._kept)
@@ -34,13 +47,14 @@ class Pool(threading.local):
 
     def take(self, name: Hashable) -> Any:
         """The one of a name, which the pool has no longer; None if there is none."""
-        return self._here().pop(name, None)
+        held = self._here().pop(name, None)
+        return held.kept if held else None
 
     def keep(self, name: Hashable, kept: Any) -> None:
         kept_here = self._here()
-        kept_here[name] = kept
+        kept_here[name] = _Held(kept)
         if len(kept_here) > KEPT:
             del kept_here[next(iter(kept_here))]
 
 
-_LEFT: list[dict[Hashable, Any]] = []
+_LEFT: list[dict[Hashable, _Held]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from itertools import product
 
 import numpy as np
@@ -11,10 +12,11 @@ from autocomp.targets import load_target
 
 from autocomp.cost.chip import load_chip
 from autocomp.cost.demand import demand_of
-from autocomp.egraph import choose, kernel_egraph
+from autocomp.egraph import choose, kept, kernel_egraph
 from autocomp.egraph.choose import candidates, choose_schedule, found_together
 from autocomp.egraph.cover import cover
 from autocomp.egraph.kept import Pool
+from autocomp.egraph.native import egglog
 from autocomp.egraph.saturate import freeze_graph
 from autocomp.errors import DoesNotFit, RuleError
 from autocomp.ir.builder import Builder
@@ -258,3 +260,16 @@ def test_a_tile_for_a_memory_that_the_chip_has_not_is_refused_by_its_name(tmp_pa
     made = candidates(matmul(), rules_of(tmp_path, text), load_chip("ascend910b"), Options(), refused=refused)
     assert [c.rule for c in made] == [kernel_egraph.UNTILED]
     assert any("fits(tile) is false: bytes of shared memory: chip ascend910b has no memory 'shared'" in why for why in refused)
+
+
+def test_an_e_graph_that_another_thread_drops_is_left(monkeypatch):
+    """As at the end of a process in which a thread of another language compiled: nothing is said on stderr."""
+    said, held = [], []
+    monkeypatch.setattr("sys.unraisablehook", said.append)
+    thread = threading.Thread(target=lambda: held.extend([kept._Held(egglog().EGraph()), egglog().EGraph()]))
+    thread.start()
+    thread.join()
+    del held[0]
+    assert not said
+    held.clear()  # one that nobody holds so
+    assert len(said) == 1 and "unsendable" in str(said[0].exc_value)
