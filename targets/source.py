@@ -128,7 +128,8 @@ class Admitted:
         names = tuple(d for d in schedule.directives if d in used)
         self._printed[id(kernel)] = kernel, replace(schedule, directives=names), source
         if len(self._printed) > self.MOST:
-            self._printed.pop(next(iter(self._printed)), None)
+            for first in list(self._printed)[:1]:  # a list is made at once, whatever other threads do
+                self._printed.pop(first, None)
 
     def take(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...]) -> KernelSource | None:
         """The source with these lines above its comment, if this is the kernel and the schedule that was admitted last."""
