@@ -15,7 +15,6 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 
 SUM = F32  # bytes of an element of a sum
-HANDED = 3  # times that a round of an online contraction goes from cube to vector cores or back
 
 
 def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
@@ -47,6 +46,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     scores = m * depth * steps * SUM if online else 0  # through memory to the vector cores, and back in half precision
     out = m * n * SUM * (steps if online else 1)
     part = fed_at_once(m, n, depth, bytes_, chip)
+    handed = rounds * steps * chip.numbers["handed_over"] * chip.limits["handover"]
     lim, flags = chip.limits, rounds * steps * products * -(-depth // part)
     sides = (m, products * n)
     copies = sum(copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs))
@@ -72,13 +72,13 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         late = max(1, s.stages - 1)
         t = {x: v * (1 + late / steps) for x, v in t.items()}
         half = (t["copies to L1"] + t["copies to L0"] + t["matrix unit"]) / products
-        way = half + t["copies from L0C"] + t["vector cores"] + rounds * steps * HANDED * lim["handover"]
+        way = half + t["copies from L0C"] + t["vector cores"] + handed
         t["scores' way"] = way / (late + 1)
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"
-    waits = rounds * (lim["tile"] + (steps * HANDED * lim["handover"] if in_turn else lim["handover"] if online else 0.0))
+    waits = rounds * (lim["tile"] + (lim["handover"] if online and not in_turn else 0.0)) + (handed if in_turn else 0.0)
     launch = launch_time(chip, chip.cores)
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch
