@@ -50,7 +50,7 @@ PRICED = {
 }  # fmt: skip
 # by what is printed, counted
 COUNTED = {
-    "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "h200"), "batch_copies": (TURNED, "h200"),
+    "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "a100"), "batch_copies": (TURNED, "h200"),
     "prefetch_behind_reduction": (NORM, "h200"), "window_strips": (WINDOWS, "h200"),
     "turned_store": (MIXED, "h200"), "one_load": (HALVES, "h200"),
 }  # fmt: skip

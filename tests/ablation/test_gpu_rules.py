@@ -18,9 +18,9 @@ LEFT_TRANSPOSED = "%0 = transpose(a, perm=[1, 0])\n%1 = matmul(%0, b)"
 WORTH = {
     "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "a100", {}),
     "tiling/gpu-short-steps": (conv("f32[64, 232, 28, 28]", "f32[232, 232, 3, 3]", pad=1), "h100", {}),
-    "tiling/gpu-skinny": (gemm(4, 16384, 4096, "f32"), "a100", {}),
+    "tiling/gpu-skinny": (gemm(8, 256, 4096, "bf16"), "h200", {}),
     "tiling/gpu-direct": (turned(1, 8192, 8192, False, True), "h200", {}),
-    "tiling/gpu-narrow": (gemm(4096, 8, 4096), "h200", {}),
+    "tiling/gpu-narrow": (gemm(16384, 8, 2048), "a100", {}),
     "tiling/gpu-online": (attention(1, 16, 4096, 128), "a100", {}),
     "tiling/gpu-online-few-rows": (attention(1, 8, 32, 128, keys=4096), "a100", {}),
     "tiling/gpu-rows": (graph({"x": "f16[8192, 4096]"}, SOFTMAX), "h200", {}),
