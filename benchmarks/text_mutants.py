@@ -72,7 +72,8 @@ LEFT_OUT = {
     "ascend": [("wait", r"\s*WaitFlag<"), ("flag", r"\s*SetFlag<"), ("cross-core flag", r"\s*CrossCore\w+Flag"),
                ("barrier", r"\s*PipeBarrier<"), ("copy", r"\s*(for .*\) )?(DataCopyPad|ac_to_l\w+|ac_fixpipe\w*)\("),
                ("instruction", r"\s*(ac_(?!to_l|fixpipe)\w+|[A-Z]\w+)\(\w+, .*\);")],
-    "maca": [("wait", r"\s*ac_wait\w*<"), ("barrier", r"\s*(ac_sync|__syncthreads|__syncwarp)\("), ("copy", r"\s*ac_copy\w*<"),
+    "maca": [("wait", r"\s*ac_wait\w*<"), ("barrier", r"\s*(ac_sync|__syncthreads|__syncwarp)\("),
+             ("copy", r"\s*(if \(c < \d+\) )?(ac_copy\w*<|ac_keep\()"),
              ("instruction", r"\s*ac_(mma|take|load|store|fill)\w*[<(]")],
 }  # fmt: skip
 CHANGED: dict[str, list[Change]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from autocomp.targets.ascend.tables import table
 
 from autocomp.cost.chip import Chip
-from autocomp.errors import AutocompError, DoesNotFit
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, Skewed, Span, find_queues, merged, with_barriers, with_signals
 from autocomp.tile.check_plan import problems, waits_before_sets
 
@@ -29,7 +29,8 @@ def counter(loop: str) -> str:
 def plan(parts: Parts, depth: dict[str, int], chip: Chip, lies: Mapping[str, Span]) -> tuple[dict[str, tuple[object, ...]], list[str]]:
     """The parts with flags and barriers, and a line of comment for each queue. `lies`: where buffers lie.
 
-    Queues of the same two agents become one where the checker agrees. Raises AutocompError if the checker finds fault with the result.
+    Queues of the same two agents become one where the checker agrees. Raises UnsupportedOp if the checker finds fault with the result:
+    another schedule is taken then, as for blocks that hold more than their rings have slots.
     """
     def wrong(queues: list[Queue]) -> list[str]:
         full = with_barriers_in(with_signals(parts, queues))
@@ -37,7 +38,7 @@ def plan(parts: Parts, depth: dict[str, int], chip: Chip, lies: Mapping[str, Spa
 
     queues = merged(find_queues(parts, depth), lambda tried: not wrong(tried))
     if faults := wrong(queues):
-        raise AutocompError(f"the plan of signals is wrong: {faults[0]}", where="target ascend")
+        raise UnsupportedOp(f"the plan of signals is wrong: {faults[0]}", where="target ascend")
     full = with_barriers_in(with_signals(parts, queues))
     ids, notes = number(queues, chip)
     return {name: text(body, ids) for name, body in full.items()}, notes

@@ -180,7 +180,8 @@ class TeamPlacer(Placer):
         more = k[1:] if deep else ()
         size = prod(x for _, x in own)
         true, extent = {x: self.size(x) for x in view.axes}, {x: self.p.extent(x) for x in view.axes}
-        part = len(own) == 1 and own[0][1] == extent[own[0][0]]  # a whole axis: its last box may reach further than instructions read
+        # the last box of a whole axis may reach further than instructions read, unless other steps in depth have boxes behind it
+        part = len(own) == 1 and own[0][1] == extent[own[0][0]] and not more
         least = CHUNK if not deep else CHUNKS[1] if part else CHUNKS[-1]
         chunk = next((c for c in CHUNKS if c >= least and own and own[0][1] * buf.dtype.bytes % c == 0), CHUNK)
         across = chunk // buf.dtype.bytes
@@ -200,7 +201,7 @@ class TeamPlacer(Placer):
         if (len(k) > 1 and not deep) or prod(x for _, x in other) % GROUP:
             raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
         steps = prod(x for _, x in k)
-        ends = part and deep and not more and view.index[-1] == Aff.of(inner) and view.shape[-1] == extent[inner]
+        ends = part and deep and view.index[-1] == Aff.of(inner) and view.shape[-1] == extent[inner]
         if steps % i.k and not ends:  # zeros are read where the dimension ends with the axis
             raise self.refuse(f"depth {steps} is no multiple of {i.k}")
         exact = frozenset(x for x, _ in k) | self.reduced_with(buf.name)

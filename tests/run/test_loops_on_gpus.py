@@ -200,7 +200,7 @@ def test_the_first_step_is_ordered_behind_what_came_before_and_the_others_overla
     pytest.importorskip("cuda.core")
     program = autocomp.optimize(network(7), target="cuda:h200")
     at = cuda_executor.CudaExecutor.__new__(cuda_executor.CudaExecutor)
-    at.calls, at.sources, at.kernels = program.calls, program.printed, dict.fromkeys(program.printed)
+    at.calls, at.slots, at.sources, at.kernels = program.calls, program.slots, program.printed, dict.fromkeys(program.printed)
     at._config = lambda call, values, early: early
     for x in at._listed({}):
         if isinstance(x, cuda_executor.Repeated):

@@ -35,7 +35,7 @@ def test_the_weight_is_read_once_as_it_lies(case):
 
 def test_many_rows_of_halves_stay_with_matrix_units():
     program = autocomp.optimize(product("f16", 5, 4096, 8192), target="cuda:h200")
-    assert [k.name for k in program.kernels] == ["matmul"]
+    assert all(k.name.startswith("matmul") for k in program.kernels)
 
 
 def drawn(seed: int) -> str:

@@ -59,5 +59,7 @@ def test_asynchronous_copies_bear_no_policy():
     header = (Path(autocomp.__file__).parents[1] / "targets" / "cuda" / "include" / "autocomp_cuda.cuh").read_text()
     copies = re.findall(r"cp\.async\.c[ag]\.[^\s\"]*", header)
     assert copies and not [c for c in copies if "cache_hint" in c]
-    source = autocomp.optimize(deep_bits(1, 8192, 8192), target="cuda:h200").source()
+    name = autocomp.optimize(deep_bits(1, 8192, 8192), target="cuda:h200").kernels[0].name
+    ring = {name: "tile i0 16, r0 16, r1 64, r2 2 | stages 3 | instruction direct | evict_first"}
+    source = autocomp.optimize(deep_bits(1, 8192, 8192), target="cuda:h200", schedule=ring).source().partition("*/")[2]
     assert "ac_copy<16>" in source and "evict_first" not in source

@@ -147,6 +147,8 @@ AC_FN ac_unsigned_byte(const ac_f32 &d, const ac_i32 &x, const ac_i32 &t, uint32
       AC_V;                                                                                                                            \
     }                                                                                                                                  \
   }
+AC_FN ac_larger(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, uint32_t n) { Max(d, a, b, n); }
+AC_FN ac_smaller(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, uint32_t n) { Min(d, a, b, n); }
 AC_HALVES(ac_halves_add, ac_Add_i32(w, w, from, s, t, n))
-AC_HALVES(ac_halves_max, Max(w, w, from, n))
-AC_HALVES(ac_halves_min, Min(w, w, from, n))
+AC_HALVES(ac_halves_max, ac_larger(w, w, from, n))
+AC_HALVES(ac_halves_min, ac_smaller(w, w, from, n))
