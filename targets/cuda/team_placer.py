@@ -201,8 +201,8 @@ class TeamPlacer(Placer):
         if (len(k) > 1 and not deep) or prod(x for _, x in other) % GROUP:
             raise self.refuse(f"{buf.name}: {other} rows do not fill the instruction")
         steps = prod(x for _, x in k)
-        ends = part and deep and view.index[-1] == Aff.of(inner) and view.shape[-1] == extent[inner]
-        if steps % i.k and not ends:  # zeros are read where the dimension ends with the axis
+        ends = part and deep and not self.sliding and view.index[-1] == Aff.of(inner) and view.shape[-1] == extent[inner]
+        if steps % i.k and not ends:  # zeros are read where the dimension ends with the axis; a patch has something else there
             raise self.refuse(f"depth {steps} is no multiple of {i.k}")
         exact = frozenset(x for x, _ in k) | self.reduced_with(buf.name)
         made, start, rows = tensor_map(view, tile, extent, inner, exact, f"kernel {self.p.name}", chunk)
