@@ -123,13 +123,14 @@ class Admitted:
         """Another process prints for itself."""
         return Admitted, ()
 
-    def keep(self, kernel: Kernel, schedule: Schedule, source: KernelSource, used: frozenset[str]) -> None:
-        """The source for a schedule, of whose directives the `used` ones took effect: the chosen schedule has no others."""
+    def keep(self, kernel: Kernel, schedule: Schedule, source: KernelSource, used: frozenset[str]) -> frozenset[str]:
+        """The source for a schedule, of whose directives the `used` ones took effect, which it gives: the chosen one has no others."""
         names = tuple(d for d in schedule.directives if d in used)
         self._printed[id(kernel)] = kernel, replace(schedule, directives=names), source
         if len(self._printed) > self.MOST:
             for first in list(self._printed)[:1]:  # a list is made at once, whatever other threads do
                 self._printed.pop(first, None)
+        return used
 
     def take(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...]) -> KernelSource | None:
         """The source with these lines above its comment, if this is the kernel and the schedule that was admitted last."""

@@ -367,13 +367,13 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     rows, cols, depth = t.shape or (1, 1, 1)
     few = min(rows, cols)
     turns = -(-d.roles.extent("depth") // depth)
-    memory = -(-t.tiles // (chip.cores * resident)) * -(-turns // max(1, s.stages - 1)) * chip.latency
+    rounds = -(-t.tiles // (chip.cores * resident))
+    memory = rounds * -(-turns // max(1, s.stages - 1)) * chip.latency
     busy = min(float(resident), t.tiles / chip.cores)
     drawn = s.threads * busy * chip.cores * _under_way(s, chip, d, t) / chip.latency  # Little's law, bytes/s
     memory = max(memory, d.work.read / drawn)
     if s.stages > 1:  # the ring brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
         other = -(-few // of["direct_columns"]) * of["direct_columns"] * depth * 2.0 / s.threads
-        rounds = -(-t.tiles // (chip.cores * resident))
         memory += rounds * turns * -(-other // of["under_way"]) * of["operand_clocks"] / chip.clock
     waves = s.threads / chip.lanes() * busy
     instructions = d.packed / chip.vector["f32"] * of["hiding_warps"] / waves

@@ -18,14 +18,18 @@ KEPT = 32  # e-graphs of a thread in a pool, at most
 
 class _Held:
     """An e-graph in a pool. Only its own thread may drop it: egglog's module complains of others, as of one that ends while a thread of
-    another language lives (torch compiles backward graphs in its own); what they would drop is left where it is."""
+    another language lives (torch compiles backward graphs in its own); what they would drop is left where it is, for good."""
 
     def __init__(self, kept: Any) -> None:
         self.kept, self.thread = kept, threading.get_ident()
 
-    def __del__(self, here: Any = threading.get_ident, leave: Any = ctypes.pythonapi.Py_IncRef, as_object: Any = ctypes.py_object) -> None:
+    def leave(self, hold: Any = ctypes.pythonapi.Py_IncRef, as_object: Any = ctypes.py_object) -> None:
+        """Nobody drops it any more."""
+        hold(as_object(self.kept))
+
+    def __del__(self, here: Any = threading.get_ident) -> None:
         if here() != self.thread:
-            leave(as_object(self.kept))
+            self.leave()
 
 
 class Pool(threading.local):
@@ -41,7 +45,8 @@ class Pool(threading.local):
     def _here(self) -> dict[Hashable, _Held]:
         """Those of this process."""
         if self._of is not (module := egglog()):
-            _LEFT.append(self._kept)
+            for held in self._kept.values():
+                held.leave()
             self._of, self._kept = module, {}
         return self._kept
 
@@ -55,6 +60,3 @@ class Pool(threading.local):
         kept_here[name] = _Held(kept)
         if len(kept_here) > KEPT:
             del kept_here[next(iter(kept_here))]
-
-
-_LEFT: list[dict[Hashable, _Held]] = []

@@ -27,7 +27,7 @@ from autocomp.runtime.executor import Timing, apart, constants_of, given_back, i
 from autocomp.runtime.gate import MOST, Gate
 from autocomp.runtime.given import check_donated, dense, host_array, of_torch
 from autocomp.runtime.lanes import Lanes, usable
-from autocomp.runtime.plan import Slots, arena, on_host, size_of
+from autocomp.runtime.plan import Slots, arena, on_host, runs_on_host, size_of
 from autocomp.runtime.repeated import Repeated, Rows, repeated
 from autocomp.targets.source import KernelSource, TensorMap
 
@@ -370,7 +370,7 @@ class CudaExecutor:
         while i < len(g.calls):
             name, last = loops.get(i, ("", i + 1))
             mine, i = g.calls[i:last], last
-            if not name and mine[0].kernel.opaque and mine[0].args[mine[0].kernel.outputs[0].name] in views:
+            if not name and mine[0].kernel.opaque and not runs_on_host(mine[0], views):
                 continue
             if not name:
                 (early,), behind = started_early(mine, self.sources, values, behind)
@@ -400,20 +400,23 @@ class CudaExecutor:
             extra["programmatic_stream_serialization"] = True
         return LaunchConfig(grid=blocks, block=src.launch.block, shmem_size=src.launch.shared, **extra) if prod(blocks) else None
 
+    def _lies_in(self, tensor: str) -> str:
+        """The tensor whose memory one is: its own, or for a view its operand's."""
+        return self.slots.views.get(tensor, tensor)
+
     def _launch(self, call: Call, values: Mapping[str, int], early: bool) -> _Launch:
         src = self.sources[call.kernel.name]
         assert src.launch is not None
         sizes = {t: size_of(self.calls.tensors[t], values) for t in call.args.values()}
-        lies = lambda t: self.slots.views.get(t, t)  # whose memory it is
         return _Launch(
             call,
             self._config(call, values, early),
             self.kernels[call.kernel.name],
-            tuple(lies(call.args[a]) for a in (*src.inputs, *src.outputs)),
+            tuple(self._lies_in(call.args[a]) for a in (*src.inputs, *src.outputs)),
             tuple(values[s] for s in src.sizes),
             tuple((call.args[z], sizes[call.args[z]]) for z in src.launch.zeroed),
             self._upload(np.zeros(src.launch.workspace, np.uint8)) if src.launch.workspace else None,
-            tuple((m, lies(call.args[m.argument])) for m in src.launch.maps),
+            tuple((m, self._lies_in(call.args[m.argument])) for m in src.launch.maps),
             values,
         )
 
@@ -524,7 +527,7 @@ class CudaExecutor:
             name = call.args[a.name]
             t = self.calls.tensors[name]
             x = np.empty(shape_of(t, values), t.dtype.numpy)
-            check(driver.cuMemcpyDtoH(x.ctypes.data, pointers[self.slots.views.get(name, name)], x.nbytes), "copy to the host")
+            check(driver.cuMemcpyDtoH(x.ctypes.data, pointers[self._lies_in(name)], x.nbytes), "copy to the host")
             args.append(x)
         out = np.ascontiguousarray(OPS[k.opaque].reference(tuple(args), k.attrs, k.outputs[0].type))
         check(driver.cuMemcpyHtoD(pointers[call.args[k.outputs[0].name]], out.ctypes.data, out.nbytes), "copy to the device")

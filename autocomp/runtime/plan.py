@@ -70,7 +70,12 @@ def views(g: KernelGraph) -> dict[str, str]:
 
 def on_host(g: KernelGraph, same: Container[str] = ()) -> str:
     """The first op that runs through its reference, "" where none does; nothing runs for the views `same`."""
-    return next((c.kernel.opaque for c in g.calls if c.kernel.opaque and c.args[c.kernel.outputs[0].name] not in same), "")
+    return next((c.kernel.opaque for c in g.calls if runs_on_host(c, same)), "")
+
+
+def runs_on_host(c: Call, same: Container[str] = ()) -> bool:
+    """Whether a call runs an op through its reference. It does not where its result is one of the views `same`: nothing runs then."""
+    return bool(c.kernel.opaque) and c.args[c.kernel.outputs[0].name] not in same
 
 
 def _made_within(g: KernelGraph, a: int, b: int) -> set[str]:
@@ -110,7 +115,7 @@ def segments(calls: Sequence[Call], same: Container[str] = ()) -> list[tuple[int
     (True)."""
     out: list[tuple[int, int, bool]] = []
     for i, c in enumerate(calls):
-        opaque = bool(c.kernel.opaque) and c.args[c.kernel.outputs[0].name] not in same
+        opaque = runs_on_host(c, same)
         if out and not opaque and not out[-1][2]:
             out[-1] = (out[-1][0], i + 1, False)
         else:

@@ -26,7 +26,7 @@ from autocomp.runtime.executor import Executor, Timing, constants_of
 from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.later import Later
 from autocomp.runtime.library import source_files
-from autocomp.runtime.plan import slots, views
+from autocomp.runtime.plan import runs_on_host, slots, views
 from autocomp.runtime.verify import Verification, verify
 from autocomp.targets.source import KernelSource
 from autocomp.trace import Trace
@@ -244,7 +244,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             continue
         if k.opaque:
             host = reference_seconds([a.type for a in k.inputs], target.chip)
-            view = target.name in ("cpu", "cuda") and c.args[k.outputs[0].name] in views(calls)
+            view = target.name in ("cpu", "cuda") and not runs_on_host(c, views(calls))
             said, host = ("is a view: nothing runs", 0.0) if view else ("runs through its reference", host)
             infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], said, host, "opaque", c.rules, k.signature, "")
             continue

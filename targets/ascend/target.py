@@ -81,9 +81,7 @@ class AscendTarget:
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """Raises what `emit` would; gives the directives that take effect."""
         out = self.printed(kernel, schedule)
-        used = frozenset({"evict_first"} if "SetL2CacheHint" in out.text else ())
-        self.admitted.keep(kernel, schedule, out, used)
-        return used
+        return self.admitted.keep(kernel, schedule, out, frozenset({"evict_first"} if "SetL2CacheHint" in out.text else ()))
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

@@ -99,9 +99,7 @@ class CudaTarget:
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""
         out = self._printed(kernel, schedule)
-        used = frozenset(out.applied)
-        self.admitted.keep(kernel, schedule, out, used)
-        return used
+        return self.admitted.keep(kernel, schedule, out, frozenset(out.applied))
 
     def issued(self, kernel: Kernel, schedule: Schedule) -> Issued | None:
         """What the kernel's text would issue, counted without it; None where that is not counted: warpgroups with roles, rows in slots.

@@ -72,9 +72,7 @@ class MacaTarget:
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""
         out = self._printed(kernel, schedule)
-        used = frozenset(out.applied)
-        self.admitted.keep(kernel, schedule, out, used)
-        return used
+        return self.admitted.keep(kernel, schedule, out, frozenset(out.applied))
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

@@ -79,9 +79,15 @@ def _in_batches(at: Printer, x: Shared, count: int, when: list[str] | None) -> N
             at.put(f"held[q] = ac_fetched<{x.vector}>({address}, {inside});")
         with at.block(f"for (int q = 0; q < {some}; ++q)", unroll=True):
             at.put(f"const int c = threadIdx.x + (q0 + q) * {at.place.threads};")
-            lies, per_row = f"c / {x.row // x.vector}", f"c % {x.row // x.vector}"
-            there = at.element(x, lies, f"{per_row}{f' * {x.vector}' if x.vector > 1 else ''}")
+            lies, chunk = _numbered(x)
+            there = at.element(x, lies, f"{chunk}{f' * {x.vector}' if x.vector > 1 else ''}")
             at.put(f"{f'if ({bounded[0]}) ' if bounded else ''}ac_keep({there}, held[q]);")
+
+
+def _numbered(x: Shared) -> tuple[str, str]:
+    """Of the chunk numbered `c`, as they lie in shared memory: its row and its number in it."""
+    per_row = x.row // x.vector
+    return f"c / {per_row}", f"c % {per_row}"
 
 
 def _chunk(at: Printer, x: Shared, when: list[str] | None) -> tuple[str, str, str]:
@@ -89,8 +95,8 @@ def _chunk(at: Printer, x: Shared, when: list[str] | None) -> tuple[str, str, st
     condition under which it is read."""
     t, whole = x.view, chunk_bytes(x) == 16
     assert t is not None
-    lies, per_row = f"c / {x.row // x.vector}", f"c % {x.row // x.vector}"
-    place = x.chunk(lies, per_row) if whole else per_row
+    lies, chunk = _numbered(x)
+    place = x.chunk(lies, chunk) if whole else chunk
     at.put(f"const int row = {x.number(f'({lies})')}, col = {place}{f' * {x.vector}' if x.vector > 1 else ''};")
     local: dict[str, str] = {}
     covers = dict((*x.outer, *x.inner))  # sizes with what pads the tile: the outermost axis of a group takes it all

@@ -25,7 +25,6 @@ from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
 VECTOR_BYTES = 16
 HELD = int(constant("held_results"))  # of a product, by a thread, before waves share the rows
 ALIGN = int(constant("shared_align"))
-SECTOR = int(constant("sector"))  # bytes that memory moves at least
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
