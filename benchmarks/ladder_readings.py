@@ -1,7 +1,7 @@
 """A published step of a kernel read as work of an NPU's pipes (cost.pipes): its shapes, tiling and cores, nothing of its name or time.
 
 What a page does not state is filled in by rules: the grid of cores as square as can be, as many steps of the depth in L1 as two slots
-hold. A step whose mechanism no equation has (threads, caches of threads, sorts) is None.
+hold. Steps of threads: `thread_readings`. A step whose mechanism no equation has (caches of threads, sorts) is None.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from autocomp.cost.roles import Roles
 from autocomp.cost.work import Work
 from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
+from benchmarks.thread_readings import threaded
 
 BYTES = {"f16": 2.0, "bf16": 2.0, "f32": 4.0, "i32": 4.0, "i8": 1.0, "u8": 1.0, "i64": 8.0, "fp4x2_e1m2": 0.5}
 CHIPS = {"910B1": "ascend910b1", "910B2": "ascend910b2", "910B3": "ascend910b", "910B4": "ascend910b4", "A3": "ascend910c",
          "910C": "ascend910c", "950PR": "ascend950pr"}  # fmt: skip
 # Constant tiling or not: seconds until the first copy, seconds of scalar work a tile.
 LIBRARY = {True: (2.2e-6, 0.0), False: (3.5e-6, 3.6e-7)}
-ELSEWHERE = ("thread", "gather", "sort", "transpose", "floormod", "sparse", "atomic", "lookup", "int64", "empty", "simt")
+ELSEWHERE = ("sort", "sparse", "lookup", "int64")
+THREADED = ("empty", "gather", "transpose", "floormod", "atomic", "division")
 SCALAR = 34.0  # clocks of an element that the scalar unit loads twice, adds and stores
 GELU = 18.0  # instructions' clocks a repeat: 8 multiplies and adds of two sources at 1 or 2, exponential 2, division 4
 CONFLICTS = 8.0  # clocks a repeat whose blocks land in one bank group
 DEQUANT = 2.0  # scales of the row and of the column; conversions are part of the ways in and out
+STAGES = range(2, 17)  # blocks of keys under way
 WEIGHT = 5.0  # vector operations a weight of attention: scale, maximum, difference, sum, rounding; and an exponential
 # Bytes a second where all cores read the same lines, at once or staggered: asc-devkit data_copy.
 SAME_LINES = {False: 0.56e12, True: 0.95e12}
@@ -53,6 +56,8 @@ def predicted(step: Mapping[str, Any]) -> float | None:
     op, chip = str(step["operator"]).lower(), chip_of(step)
     if any(w in op for w in ELSEWHERE):
         return None
+    if any(w in op for w in THREADED) or "threads_per_block" in (step.get("config") or {}):
+        return threaded(step, chip)
     shapes = step["shapes"]
     if "attention" in op:
         return _attention(step, chip)
@@ -196,10 +201,8 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
 
 def _attention(step: Mapping[str, Any], chip: Chip) -> float | None:
     """Attention over all keys, as `cost.engines` prices it: blocks of rows by blocks of keys, the second product `num_stages` - 1 blocks
-    late. None where the page does not say how many blocks are under way."""
+    late; as many as are fastest where the page does not say."""
     shapes, ahead = step["shapes"], (step.get("config") or {}).get("num_stages")
-    if not ahead:
-        return None
     keys = int(str(shapes["s"]).replace("K", "")) * 1024
     block, head, rows = shapes["block_size"], shapes["d"], shapes["b"] * shapes["q_n"] * keys
     weights = float(rows * keys)
@@ -208,8 +211,8 @@ def _attention(step: Mapping[str, Any], chip: Chip) -> float | None:
                 tiles=-(-rows // block))  # fmt: skip
     m, n, k, d = Axis("m", rows), Axis("n", head), Axis("k", keys), Axis("d", head)
     roles = Roles("online", (), (m,), (n,), (k,), ((d,), (k,)))
-    s = Schedule.make({"m": block, "n": head, "k": block}, softmax_overlap=1, stages=ahead)
-    return engine_time(s, chip, roles, work, 2).seconds * 1e6
+    make = lambda stages: Schedule.make({"m": block, "n": head, "k": block}, softmax_overlap=1, stages=stages)
+    return min(engine_time(make(n), chip, roles, work, 2).seconds for n in ((ahead,) if ahead else STAGES)) * 1e6
 
 
 def _packages(cfg: Mapping[str, Any], a: float, b: float, steps: float, chip: Chip) -> tuple[float, float]:

@@ -18,7 +18,8 @@ import yaml
 from benchmarks.ladder_readings import predicted
 
 FOLDER = Path(__file__).parent / "ladders"
-FITTED = {"add_f16_8192", "matmul_f16_8192_highlevel", "data_copy_f16", "bank_conflict_ub_a2", "quant_group_matmul_i8"}
+FITTED = {"add_f16_8192", "matmul_f16_8192_highlevel", "data_copy_f16", "bank_conflict_ub_a2", "quant_group_matmul_i8", "simt_hybrid_grid",
+          "simt_floormod_i32_8192", "simt_atomic_add", "transpose_f32_1024_hybrid", "transpose_f32_1024_simt"}  # fmt: skip
 APART = 1.01
 
 

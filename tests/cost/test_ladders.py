@@ -6,16 +6,17 @@ from statistics import median
 
 from autocomp.cost.chip import shipped
 from autocomp.cost.pipes import Product, Side, memory_seconds, product_time, spilled, together
+from autocomp.cost.threads import WARP, Round, Sums, block_time, conflicts, grid_time, sums_in_buffer, sums_in_memory
 from benchmarks.ladders import FITTED, main, order, rows, summary
 
 
 def test_errors_and_order_of_the_ladders() -> None:
     found = [r for r in rows() if r.model is not None]
     fitted, checks = ([r for r in found if (r.ladder in FITTED) == which] for which in (True, False))
-    assert len(fitted) > 30 and len(checks) > 40, summary(found)
+    assert len(fitted) > 80 and len(checks) > 70, summary(found)
     assert median(abs(r.error) for r in fitted) < 0.05 and max(abs(r.error) for r in fitted) < 0.3, summary(fitted)
     assert median(abs(r.error) for r in checks) < 0.09 and max(abs(r.error) for r in checks) < 0.36, summary(checks)
-    assert all(abs(r.error) < 0.13 for r in checks if "attention" in r.ladder) and sum("attention" in r.ladder for r in checks) == 3
+    assert all(abs(r.error) < 0.13 for r in checks if "attention" in r.ladder) and sum("attention" in r.ladder for r in checks) == 6
     for some in (fitted, checks):
         by = {r.ladder: [x for x in some if x.ladder == r.ladder] for r in some}
         right, pairs = map(sum, zip(*map(order, by.values())))
@@ -41,3 +42,16 @@ def test_each_mechanism_costs_what_it_should() -> None:
     assert spilled(1e8, chip) == 0 and spilled(1e9, chip) == 1
     assert memory_seconds(2.7e8, 1.34e8, chip) > memory_seconds(2.7e8, 1.34e8, chip, bypass=True)
     assert together((3.0, 4.0), 2) == 5.0 and together((), 2) == 0.0
+
+
+def test_threads_cost_what_they_should() -> None:
+    chip = shipped("ascend950pr")
+    copy, turned = Round(1, 1, 1, 8), Round(1, WARP, 1, 8)
+    seconds = lambda r, threads=2048, rounds=8: block_time(r, rounds, threads, chip)
+    assert seconds(turned) > 4 * seconds(copy)  # each lane's store is a sector of its own
+    assert seconds(copy, 1024, 16) > 1.5 * seconds(copy)  # fewer warps wait for as many loads each
+    assert (conflicts(4), conflicts(512), conflicts(128), conflicts(136)) == (1, 32, 16, 1)
+    assert grid_time(1024, 0.0, chip) > 5 * grid_time(64, 0.0, chip)
+    far, near = (sums_in_memory(Sums(48, 256, n, 4, True), chip) for n in (12288, 1))
+    assert near > 100 * far and sums_in_memory(Sums(48, 256, 32, 4, True), chip) == near  # one sector, one after another
+    assert sums_in_memory(Sums(1, 1024, 1, 4, False), chip) > 30 * sums_in_buffer(Sums(1, 1024, 1, 4, False), chip)
