@@ -13,9 +13,10 @@ from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
 from autocomp.cost.pipes import together
 
-WARP, SECTOR, BANKED = (int(constant(f"thread_{name}")) for name in ("warp", "sector", "banked"))
+WARP, SECTOR = int(constant("thread_warp")), int(constant("thread_sector"))
+WORD = int(constant("thread_word"))  # lanes that ask for one are served together
+BANKS = int(constant("thread_banks"))
 EVEN = 2  # sectors of which each has a slice of the cache for itself
-WORD = 8  # bytes of a bank's word in unified buffer: lanes that ask for one word are served together
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Round:
 def conflicts(step: float) -> int:
     """Turns in which the banks of unified buffer serve a warp whose lanes lie `step` bytes apart."""
     words = {int(lane * step) // WORD for lane in range(WARP)}
-    banks = [w % (BANKED // WORD) for w in words]
+    banks = [w % BANKS for w in words]
     return max(banks.count(b) for b in set(banks))
 
 
