@@ -15,7 +15,7 @@ import numpy as np
 
 from autocomp.ir.reference import input_sizes
 from autocomp.runtime.executor import constants_of, shape_of
-from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, of_target
+from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target
 from autocomp.targets.source import KernelSource
 
 MODEL = include() / "ascend"
@@ -24,6 +24,7 @@ INCLUDE = [f"-I{MODEL}", f"-I{HEADER.parent}"]
 COMPILER = " ".join(found())
 NATIVE = ["-mf16c"] if platform.machine() == "x86_64" else []
 FLAGS = ["-std=c++17", "-O0", *NATIVE, "-Wall", "-Wno-unused-variable", "-Wno-unused-function", "-shared", "-fPIC", "-pthread"]
+APART = [f for f in FLAGS if f != "-shared"]
 PATTERN = 0xFF  # NaN in every floating type
 
 
@@ -34,21 +35,21 @@ def precompiled() -> tempfile.TemporaryDirectory[str]:
     outer = Path(folder.name) / HEADER.name
     outer.write_text(f'#include "{HEADER}"\n')
     out = Path(f"{outer}.gch")
-    flags = [f for f in FLAGS if f != "-shared"]
-    compile_all([[*flags, *INCLUDE, "-x", "c++-header", str(outer), "-o", str(out)]], [out], Path(folder.name))
+    compile_all([[*APART, *INCLUDE, "-x", "c++-header", str(outer), "-o", str(out)]], [out], Path(folder.name))
     return folder
 
 
-ALLOW = """
-extern "C" void model_allow(const uint8_t **from, const long *bytes, int n) {  // the tensors in memory: nothing else may be used
-  model::allowed.clear();
-  for (int i = 0; i < n; ++i) model::allowed.push_back({from[i], from[i] + bytes[i]});
-}
-extern "C" long model_events(int core, const model::Event **first) {  // what a core of the first group did in the last kernel
-  *first = model::events[core].data();
-  return long(model::events[core].size());
-}
-"""
+@lru_cache(maxsize=1)
+def _machine() -> tempfile.TemporaryDirectory[str]:
+    """A folder with the model itself as an object file, which every library of kernels holds. Raises BuildError."""
+    folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
+    kept_object(Path(folder.name) / "model.o", MODEL / "ascend_model.cpp", [*APART, "-O1"], INCLUDE)
+    return folder
+
+
+def compiled_model() -> str:
+    """Path of the model's object file, made once a process. Raises BuildError."""
+    return str(Path(_machine().name) / "model.o")
 
 
 class Event(ctypes.Structure):
@@ -127,14 +128,13 @@ class AscendExecutor:
         sources = {s.entry: s for s in self.program.printed.values()}
         path = self.folder / "kernels.cpp"
         names = dict.fromkeys(h for source in sources.values() for h in source.headers)
-        head = [*(f'#include "{h}"' for h in names), "static std::string all;", ALLOW]
-        path.write_text("\n".join([*head, *map(self.text, sources.values())]))
+        path.write_text("\n".join([*(f'#include "{h}"' for h in names), *map(self.text, sources.values())]))
         out = path.with_suffix(".so")
         if self.edit_header:
             for name in names:
                 (self.folder / name).write_text(self.edit_header((HEADER.parent / name).read_text()))
         first = str(self.folder) if self.edit_header else precompiled().name
-        compile_all([[*FLAGS, f"-I{first}", *INCLUDE, str(path), "-o", str(out)]], [out], self.folder)
+        compile_all([[*FLAGS, f"-I{first}", *INCLUDE, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
         return ctypes.CDLL(str(out))
 
     def text(self, source: KernelSource) -> str:
@@ -143,9 +143,7 @@ class AscendExecutor:
         return f'''{comment}{end}{self.edit(code)}
 extern "C" const char *run_{source.entry}(GM_ADDR *a, int blocks, int64_t *sizes) {{
   {started(source)}
-  all.clear();
-  for (auto &f : model::found) all += f + "\\n";
-  return all.c_str();
+  return model::said();
 }}
 '''
 
@@ -183,5 +181,5 @@ template <typename... P> int aclrtlaunch_{source.entry}(int blocks, void *, P...
 ''')
     out = build / "program"
     flags = [*(f for f in FLAGS if f not in ("-shared", "-fPIC")), f"-I{build}", f"-I{folder}", INCLUDE[0]]
-    compile_all([[*flags, str(folder / "launcher.cpp"), "-o", str(out)]], [out], build)
+    compile_all([[*flags, str(folder / "launcher.cpp"), compiled_model(), "-o", str(out)]], [out], build)
     return out

@@ -12,9 +12,12 @@ from pathlib import Path
 
 from autocomp import commands
 from autocomp.errors import AutocompError, BuildError
+from autocomp.files import digest
+from autocomp.store import read_entry, write_entry
 
 CANDIDATES = ("g++", "clang++-19", "clang++")
 WHERE = "simulate"
+OBJECT = "autocomp machine model 1"
 
 
 class ModelFailure(AutocompError):
@@ -42,6 +45,19 @@ def compiler() -> tuple[str, ...]:
 def compile_all(arguments: Sequence[Sequence[str]], makes: Sequence[Path], folder: Path, jobs: int = 1) -> None:
     """Run the compiler once for each list of arguments, each of which makes a file. Raises BuildError with its first complaint."""
     commands.build([[*compiler(), *a] for a in arguments], makes, folder, where=WHERE, jobs=jobs)
+
+
+def kept_object(out: Path, source: Path, flags: Sequence[str], where: Sequence[str] = ()) -> None:
+    """A model of a machine as an object file, the same for all programs: compiled once, with flags and the folders of headers that lie
+    beside it or in `where`, and kept in the cache. Raises BuildError."""
+    command = compiler()
+    texts = (path.read_text() for path in sorted(source.parent.glob("*.*")))
+    key = digest([*command, commands.identity(command[0]), *flags, *texts])
+    if kept := read_entry("models", OBJECT, key):
+        out.write_bytes(kept)
+        return
+    compile_all([[*flags, "-c", *where, str(source), "-o", str(out)]], [out], out.parent)
+    write_entry("models", OBJECT, key, out.read_bytes())
 
 
 @lru_cache(maxsize=1)

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.commands import identity
-from autocomp.files import digest
 from autocomp.ir.kernel import Call
 from autocomp.ir.reference import input_sizes
 from autocomp.ir.sizes import with_computed
@@ -24,8 +22,7 @@ from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.runtime.plan import size_of
 from autocomp.runtime.program import Program
 from autocomp.runtime.repeated import Repeated, Rows, repeated
-from autocomp.simulate.compiler import ModelFailure, compile_all, compiler, found, include, of_target
-from autocomp.store import read_entry, write_entry
+from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.source import KernelSource, TensorMap
 
@@ -39,7 +36,6 @@ FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bo
 WATCHED = ["-fsanitize=thread", "-fno-threadsafe-statics", "-fstack-clash-protection"]
 COMPILER = " ".join(found())
 WAVE = {"cuda": 32, "maca": 64}
-OBJECT = "autocomp simt model 1"
 HEADERS = {"cuda": "autocomp_cuda.cuh", "maca": "autocomp_maca.h"}
 SHARED = "extern __shared__ __align__(1024) unsigned char smem[];"  # the model has a declaration of its own
 PATTERN = 0xFF  # NaN in every floating type
@@ -70,14 +66,8 @@ FACTORS = STORED | {"tf32": "ac_tf32"}  # of a warpgroup's products
 
 def compile_model(folder: Path) -> Path:
     """The model itself as an object file in a folder. It is the same for all programs: it is compiled once, and kept in the cache."""
-    out, source = folder / "simt_model.o", MODEL / "simt_model.cpp"
-    command = compiler()
-    key = digest([*command, identity(command[0]), *FLAGS, *(path.read_text() for path in sorted(MODEL.glob("*.*")))])
-    if kept := read_entry("models", OBJECT, key):
-        out.write_bytes(kept)
-    else:
-        compile_to(out, ["-c", "-O2", str(source), f"-I{MODEL}"])
-        write_entry("models", OBJECT, key, out.read_bytes())
+    out = folder / "simt_model.o"
+    kept_object(out, MODEL / "simt_model.cpp", [*FLAGS, "-O2"], [f"-I{MODEL}"])
     return out
 
 

@@ -4,6 +4,7 @@
 // with its pipe and time; flags carry clocks; a conflict that no clock orders is reported, as are ranges outside a tensor, wrong
 // alignment, waits that never end, flags set twice and flags left set. Memory on chip starts as NaN.
 // Bank conflicts of unified buffer are counted, as they are slow and not wrong. What the first group of cores does is kept in order (`Event`).
+// What does not depend on a kernel is in ascend_model.cpp, which is compiled once: a kernel's build has its own text and the templates it uses.
 // What it cannot show: rounding of the hardware's functions, the compiler's own rules.
 #pragma once
 #include <cmath>
@@ -87,52 +88,31 @@ struct Group {
   std::map<int, int> waits;     // core -> what it waits for, of `crossing`
   std::map<int, std::vector<Clock>> crossing;  // core * 16 + flag
 };
-inline bool stuck(Group &g) {  // all that are left wait for what nobody sets any more
-  if (!g.cores || long(g.waits.size()) < g.cores) return false;
-  for (auto &w : g.waits)
-    if (!g.crossing[w.second].empty()) return false;
-  return true;
-}
+bool stuck(Group &g); // all that are left wait for what nobody sets any more
 inline thread_local Core *core = nullptr;
 inline thread_local const char *called = "";  // the function of the interface that runs
 inline std::vector<Event> events[3];          // of the first group's cores
-inline void note(int kind, int pipe, int key = 0) {
-  if (core->events && core->events->size() < MOST_EVENTS) core->events->push_back({kind, pipe, key, called, 0, 0, 0, 0, 0, -1});
-}
-inline Event *at_work(int pipe) {  // the work that a pipe has just begun, where it is kept
-  if (!core->events || core->events->empty() || core->events->size() >= MOST_EVENTS) return nullptr;
-  Event &e = core->events->back();
-  return e.kind == WORK && e.pipe == pipe ? &e : nullptr;
-}
+void note(int kind, int pipe, int key = 0);
+Event *at_work(int pipe);  // the work that a pipe has just begun, where it is kept
 inline thread_local Group *group = nullptr;
 inline std::mutex telling;
 inline std::set<std::string> found;
-inline void tell(const std::string &what) {
-  std::lock_guard<std::mutex> hold(telling);
-  if (found.size() < 20) found.insert(what);
-}
+void tell(const std::string &what);
+const char *said();  // what was told, a line each
 struct Stop {};  // what a core cannot do ends it: nothing is read or written behind the end of anything
-[[noreturn]] inline void stop(const std::string &what) {
-  tell(what);
-  throw Stop();
-}
+[[noreturn]] void stop(const std::string &what);
 // A number that the interface takes: one outside of its range is told, never cut.
-inline void within(const char *of, const char *name, long v, long low, long high) {
-  if (v < low || v > high) stop(std::string(of) + ": " + name + " is " + std::to_string(v) + ", which is not in " + std::to_string(low) + ".." + std::to_string(high));
-}
-inline void whole(const char *of, const char *name, long v, long unit) {
-  if (v % unit) stop(std::string(of) + ": " + name + " is " + std::to_string(v) + ", no multiple of " + std::to_string(unit));
-}
-inline void aligned(const char *of, const char *name, const void *at, long align) {
-  if ((uintptr_t)at % align) tell(std::string(of) + ": the address of " + name + " is not a multiple of " + std::to_string(align));
-}
+void within(const char *of, const char *name, long v, long low, long high);
+void whole(const char *of, const char *name, long v, long unit);
+void aligned(const char *of, const char *name, const void *at, long align);
+[[noreturn]] void outside(const char *name, long v, long low, long high);
 template <typename T> struct Number {  // a field
   const char *name;
   T value;
   long low, high;
   template <typename V> Number &operator=(V v) {
     const long n = long(v);
-    if (n < low || n > high) stop(std::string(name) + " is " + std::to_string(n) + ", which is not in " + std::to_string(low) + ".." + std::to_string(high));
+    if (n < low || n > high) outside(name, n, low, high);
     value = T(n);
     return *this;
   }
@@ -142,75 +122,25 @@ template <typename T, typename... A> constexpr bool one_of = (std::is_same<T, A>
 struct Step {  // of a call: a work on a pipe (`from` equals `to`), or a flag that the library itself passes
   pipe_t from, to;
 };
-inline const char *name(int pipe) {
-  static const char *const names[] = {"S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"};
-  return names[pipe];
-}
+const char *name(int pipe);
 inline std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
 inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
-inline void start(pipe_t p) {
-  ++core->time[p];
-  note(WORK, p);
-}
-inline std::string clash(int was, bool wrote, pipe_t p, bool write) {
-  return std::string(name(was % PIPES)) + (wrote ? " writes, " : " reads, ") + name(p) + (write ? " writes" : " reads");
-}
-inline void touch(pipe_t p, const void *at, long bytes, bool write) {  // a use by the work that `start` began
-  const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
-  if (Event *e = at_work(p)) {
-    e->near = p != PIPE_MTE1 ? std::max(e->near, bytes) : e->near + (write ? bytes : 0);
-    for (auto &m : core->memory)
-      if (write && from >= m.second.data() && from < m.second.data() + m.second.size()) e->place = m.first;
-  }
-  std::vector<Use> kept;
-  for (const Use &u : core->uses) {
-    if (u.from < to && from < u.to && (u.write || write)) {
-      const bool same = u.pipe == p && u.time == core->time[p];
-      if (!same && core->known[p][core->index * PIPES + u.pipe] < u.time)
-        tell(clash(u.pipe, u.write, p, write) + " the same bytes unordered");
-    }
-    const bool covered = from <= u.from && u.to <= to && (write || (!u.write && u.pipe == p));
-    if (!covered) kept.push_back(u);
-  }
-  kept.push_back({from, to, p, core->time[p], write});
-  core->uses.swap(kept);
-}
-inline void shared(pipe_t p, const void *at, long bytes, bool write) {  // a use of memory; only what cores share is followed
-  const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
-  if (Event *e = at_work(p)) e->far += bytes, ++e->runs;
-  if (from < scratch || from >= scratch_end) {
-    for (auto &t : allowed)
-      if (t.first <= from && to <= t.second) return;
-    if (!allowed.empty()) stop("a use of memory outside of its tensor");
-    return;
-  }
-  if (to > scratch_end) stop("a use behind the end of the scratch memory");
-  std::lock_guard<std::mutex> hold(group->lock);
-  const int key = core->index * PIPES + p;
-  std::vector<Use> kept;
-  for (const Use &u : group->uses) {
-    const bool same = u.pipe == key && u.time == core->time[p];
-    if (u.from < to && from < u.to && (u.write || write) && !same && core->known[p][u.pipe] < u.time)
-      tell(clash(u.pipe, u.write, p, write) + " the same memory unordered");
-    if (!(from <= u.from && u.to <= to && (write || (!u.write && u.pipe == key)))) kept.push_back(u);
-  }
-  kept.push_back({from, to, key, core->time[p], write});
-  group->uses.swap(kept);
-}
-inline Clock now(pipe_t p) {
-  Clock c = core->known[p];
-  c[core->index * PIPES + p] = core->time[p];
-  return c;
-}
-inline void learn(pipe_t p, const Clock &c) {
-  for (auto &e : c) core->known[p][e.first] = std::max(core->known[p][e.first], e.second);
-}
+void start(pipe_t p);
+std::string clash(int was, bool wrote, pipe_t p, bool write);
+void touch(pipe_t p, const void *at, long bytes, bool write); // a use by the work that `start` began
+void shared(pipe_t p, const void *at, long bytes, bool write);  // a use of memory; only what cores share is followed
+Clock now(pipe_t p);
+void learn(pipe_t p, const Clock &c);
 }  // namespace model
 
 #define ASCEND_IS_AIC (model::core->cube)
 #define ASCEND_IS_AIV (!model::core->cube)
 
 #include "api_types.h"
+
+namespace model {
+uint8_t *on_chip(AscendC::TPosition p, uint32_t bytes);  // its memory, full of NaN
+}
 
 namespace AscendC {
 template <typename T> struct GlobalTensor {
@@ -246,11 +176,8 @@ template <TPosition P> struct TBuf {
 struct TPipe {
   template <TPosition P> void InitBuffer(TBuf<P> &b, uint32_t bytes) {
     if (bytes > model::capacity(P)) model::stop("a memory on chip is too small");
-    auto &m = model::core->memory[int(P)];
-    m.assign(bytes + 1024, 0xff);
-    b.base = m.data() + (1024 - (uintptr_t)m.data() % 1024) % 1024;
+    b.base = model::on_chip(P, bytes);
     b.bytes = bytes;
-    if (P == TPosition::VECCALC) model::core->ub = b.base;
   }
   void Destroy() {}
 };
@@ -259,85 +186,31 @@ struct TPipe {
 
 namespace model {
 using namespace AscendC;
-inline const pipe_t *ends(HardEvent e) {
-  using E = HardEvent;
-  static const std::map<E, std::vector<pipe_t>> known = {
-      {E::V_MTE2, {PIPE_V, PIPE_MTE2}},       {E::MTE2_V, {PIPE_MTE2, PIPE_V}},       {E::V_MTE3, {PIPE_V, PIPE_MTE3}},
-      {E::MTE3_V, {PIPE_MTE3, PIPE_V}},       {E::MTE2_MTE1, {PIPE_MTE2, PIPE_MTE1}}, {E::MTE1_MTE2, {PIPE_MTE1, PIPE_MTE2}},
-      {E::MTE1_M, {PIPE_MTE1, PIPE_M}},       {E::M_MTE1, {PIPE_M, PIPE_MTE1}},       {E::M_FIX, {PIPE_M, PIPE_FIX}},
-      {E::FIX_M, {PIPE_FIX, PIPE_M}},         {E::MTE2_MTE3, {PIPE_MTE2, PIPE_MTE3}}, {E::MTE3_MTE2, {PIPE_MTE3, PIPE_MTE2}},
-      {E::V_S, {PIPE_V, PIPE_S}},             {E::S_V, {PIPE_S, PIPE_V}},             {E::S_MTE3, {PIPE_S, PIPE_MTE3}},
-      {E::MTE3_S, {PIPE_MTE3, PIPE_S}},       {E::S_MTE2, {PIPE_S, PIPE_MTE2}},       {E::MTE2_S, {PIPE_MTE2, PIPE_S}},
-  };
-  return known.at(e).data();
-}
+const pipe_t *ends(HardEvent e);
 template <typename T, AscendC::CacheLine, AscendC::DcciDst> void DataCacheCleanAndInvalid(const AscendC::GlobalTensor<T> &) {}
 inline int GetBlockIdx() { return model::core->block; }
 inline int GetBlockNum() { return model::core->blocks; }
 inline int GetSubBlockIdx() { return model::core->sub; }
-template <pipe_t P> void PipeBarrier() {
-  note(BARRIER, P);
-  model::learn(P, model::now(P));
-}
-template <HardEvent E> void SetFlag(int id) {
-  const int key = int(E) * 8 + id;
-  note(SET, ends(E)[0], key);
-  if (model::core->flags.count(key)) model::tell("a flag is set twice");
-  model::core->flags[key] = model::now(ends(E)[0]);
-}
-template <HardEvent E> void WaitFlag(int id) {
-  const int key = int(E) * 8 + id;
-  note(WAIT, ends(E)[1], key);
-  if (!model::core->flags.count(key)) return model::tell("a wait without a set");
-  model::learn(ends(E)[1], model::core->flags[key]);
-  model::core->flags.erase(key);
-}
+void barrier(pipe_t p);
+void set_flag(HardEvent e, int id);
+void wait_flag(HardEvent e, int id);
+void set_cross_flag(pipe_t p, int id);
+template <pipe_t P> void PipeBarrier() { barrier(P); }
+template <HardEvent E> void SetFlag(int id) { set_flag(E, id); }
+template <HardEvent E> void WaitFlag(int id) { wait_flag(E, id); }
 template <int MODE, pipe_t P> void CrossCoreSetFlag(int id) {
   static_assert(MODE == 2, "between a cube core and its vector cores");
-  std::lock_guard<std::mutex> hold(model::group->lock);
-  for (int to = 0; to < 3; ++to)  // core 0 is the cube core: it reaches both vector cores, each of these reaches it
-    if ((to == 0) != model::core->cube) {
-      const int key = (model::core->cube ? to : 2 + model::core->index) * 16 + id;
-      if (to == (model::core->cube ? to : 0)) note(CROSS_SET, P, key);
-      auto &sets = model::group->crossing[key];
-      sets.push_back(model::now(P));
-      if (sets.size() > 15) model::tell("a cross-core flag counts beyond 15");
-    }
-  model::group->changed.notify_all();
+  set_cross_flag(P, id);
 }
-inline void CrossCoreWaitFlag(int id) {
-  std::unique_lock<std::mutex> hold(model::group->lock);
-  const std::vector<int> from = model::core->cube ? std::vector<int>{3, 4} : std::vector<int>{model::core->index};
-  for (int f : from) {
-    note(CROSS_WAIT, PIPE_ALL, f * 16 + id);
-    auto &sets = model::group->crossing[f * 16 + id];
-    model::Group &g = *model::group;
-    while (sets.empty() && !g.ended) {
-      g.waits[model::core->index] = f * 16 + id;
-      if (model::stuck(g)) {
-        g.ended = true;
-        g.changed.notify_all();
-        model::stop("a core waits for ever");
-      }
-      g.changed.wait(hold);
-      g.waits.erase(model::core->index);
-    }
-    if (sets.empty()) throw model::Stop();
-    for (int p = 0; p < PIPES; ++p) model::learn(pipe_t(p), sets.front());
-    sets.erase(sets.begin());
-  }
-}
+void CrossCoreWaitFlag(int id);
 
 // ---- checked ranges
+void range(pipe_t p, const void *at, bool within, long bytes, int align, bool write);
 template <typename T> void in(pipe_t p, const LocalTensor<T> &x, long n, int align = 32) {
-  if (n > x.left) model::stop("a read behind the end of a tensor");
-  if ((uintptr_t)x.at % align) model::tell("an address is not a multiple of " + std::to_string(align));
-  model::touch(p, x.at, n * sizeof(T), false);
+  range(p, x.at, n <= x.left, n * sizeof(T), align, false);
 }
 template <typename T> void out(pipe_t p, const LocalTensor<T> &x, long n, int align = 32) {
-  if (n > x.left) model::stop("a write behind the end of a tensor");
-  if ((uintptr_t)x.at % align) model::tell("an address is not a multiple of " + std::to_string(align));
-  model::touch(p, x.at, n * sizeof(T), true);
+  range(p, x.at, n <= x.left, n * sizeof(T), align, true);
 }
 
 // ---- copies
@@ -377,26 +250,7 @@ struct Blocks {  // what a vector instruction reads or writes: eight blocks of 3
   const void *at;
   long blk = 1, rep = 8;  // blocks from one block, and one repeat, to the next
 };
-inline void banked(long repeats, std::initializer_list<Blocks> reads, Blocks write) {
-  Event *e = at_work(PIPE_V);
-  if (!e) return;
-  e->amount = repeats;
-  if (!core->ub) return;
-  const uint8_t *ub = core->ub;
-  auto block = [ub](const Blocks &b, long r, long i) { return ((const uint8_t *)b.at - ub) / block_bytes + r * b.rep + i * b.blk; };
-  auto bank = [](long b) { return b % groups + b / (groups * bank_rows) * groups; };
-  for (long r = 0; r < repeats; ++r) {
-    long group[groups] = {}, used[banks] = {}, most = 1;
-    std::set<long> seen;
-    for (const Blocks &b : reads)
-      for (long i = 0; i < 8; ++i)
-        if (const long x = block(b, r, i); seen.insert(x).second) most = std::max(most, ++group[x % groups]), ++used[bank(x)];
-    seen.clear();
-    for (long i = 0; r && i < 8; ++i)  // a repeat's results are written a repeat later
-      if (const long x = block(write, r - 1, i); seen.insert(x).second) most = std::max(most, ++used[bank(x)]);
-    e->conflicts += most - 1;
-  }
-}
+void banked(long repeats, std::initializer_list<Blocks> reads, Blocks write);
 inline long repeats_of(long bytes) { return (bytes + repeat - 1) / repeat; }
 
 // ---- vector instructions
@@ -528,34 +382,9 @@ void TransDataTo5HD(const LocalTensor<T> (&d)[16], const LocalTensor<T> (&s)[16]
     }
   }
 }
-// What a call of the library does: its works on pipes in order and the flags between them, as the table of the interface has them.
-template <typename F> void follow(const std::vector<Step> &steps, F work) {
-  for (const Step &s : steps) {
-    if (s.from != s.to) {
-      note(SET, s.from, -1);
-      note(WAIT, s.to, -1);
-      learn(s.to, now(s.from));
-    } else {
-      start(s.from);
-      work(s.from);
-    }
-  }
-}
 // The first block by the scalar unit, the rest from it.
-inline void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n, const std::vector<Step> &steps) {
-  const uint32_t head = n < 8 ? n : 8;
-  follow(steps, [&](pipe_t p) {
-    if (p == PIPE_S) return out(p, d, head);
-    if (n <= 8) return;
-    in(p, d, head);
-    out(p, d[8], n - 8);
-    PipeBarrier<PIPE_V>();
-  });
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = first + i;
-}
-inline bool holds(CMPMODE m, float a, float b) {
-  return m == CMPMODE::LT ? a < b : m == CMPMODE::GT ? a > b : m == CMPMODE::EQ ? a == b : m == CMPMODE::LE ? a <= b : m == CMPMODE::GE ? a >= b : a != b;
-}
+void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n, const std::vector<Step> &steps);
+bool holds(CMPMODE m, float a, float b);
 template <typename T, typename B> void compare(const LocalTensor<uint8_t> &d, const LocalTensor<T> &a, CMPMODE m, uint32_t n, B b) {
   in(PIPE_V, a, n);
   out(PIPE_V, d, n / 8);
@@ -567,77 +396,17 @@ void Compare(const LocalTensor<uint8_t> &d, const LocalTensor<T> &a, const Local
   in(PIPE_V, b, n);
   compare(d, a, m, n, [&](uint32_t i) { return b.at[i]; });
 }
-inline void CompareScalar(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, float b, CMPMODE m, uint32_t n) {
-  model::start(PIPE_V);
-  compare(d, a, m, n, [&](uint32_t) { return b; });
-}
-inline void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask, const LocalTensor<float> &a, const LocalTensor<float> &b, SELMODE s, uint32_t n) {
-  if (s != SELMODE::VSEL_TENSOR_TENSOR_MODE) model::tell("a wrong mode of Select");
-  model::start(PIPE_V);
-  in(PIPE_V, mask, n / 8);
-  in(PIPE_V, a, n);
-  in(PIPE_V, b, n);
-  out(PIPE_V, d, n);
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = mask.at[i / 8] >> i % 8 & 1 ? a.at[i] : b.at[i];
-}
-inline void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask, const LocalTensor<float> &a, float b, SELMODE s, uint32_t n) {
-  if (s != SELMODE::VSEL_TENSOR_SCALAR_MODE) model::tell("a wrong mode of Select");
-  model::start(PIPE_V);
-  in(PIPE_V, mask, n / 8);
-  in(PIPE_V, a, n);
-  out(PIPE_V, d, n);
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = mask.at[i / 8] >> i % 8 & 1 ? a.at[i] : b;
-}
-// The result is put in its place by the scalar unit. `each`: values a repeat in the work space.
-template <typename F>
-void fold(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, int each, const std::vector<Step> &steps, F f) {
-  const long room = up(up(n, 64) / 64 * each, 8);
-  follow(steps, [&](pipe_t p) {
-    if (p == PIPE_S) {
-      in(p, w, room);
-      out(p, d, 1);
-    } else {
-      in(p, x, n);
-      out(p, w, room);
-    }
-  });
-  float v = x.at[0];
-  for (int32_t i = 1; i < n; ++i) v = f(v, x.at[i]);
-  memset((void *)w.at, 0xff, room * sizeof(float));  // what the library leaves there is nobody's value
-  d.at[0] = v;
-}
-#define FOLD(N, each, E)                                                                                                                             \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, const std::vector<Step> &steps) { \
-    fold(d, x, w, n, each, steps, [](float a, float b) { return E; });                                                                               \
-  }
-FOLD(ReduceSum, 1, a + b)
-FOLD(ReduceMax, 2, std::isnan(a) || a > b ? a : b)
-FOLD(ReduceMin, 2, std::isnan(a) || a < b ? a : b)
-// One value of each repeat. dstRep: elements.
-template <typename F>
-void whole_reduce(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep, F f) {
-  if (srcBlk != 1) model::tell("blocks apart in a reduction of repeats, which the model has not");
-  model::start(PIPE_V);
-  in(PIPE_V, s, (repeat - 1) * srcRep * 8 + mask);
-  out(PIPE_V, d, (repeat - 1) * dstRep + 1, 4);
-  if (Event *e = at_work(PIPE_V)) e->amount = repeat;
-  for (int32_t r = 0; r < repeat; ++r) {
-    float v = s.at[r * srcRep * 8];
-    for (int32_t i = 1; i < mask; ++i) v = f(v, s.at[r * srcRep * 8 + i]);
-    d.at[r * dstRep] = v;
-  }
-}
-inline void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {
-  whole_reduce(d, s, mask, repeat, dstRep, srcBlk, srcRep, [](float a, float b) { return a + b; });
-}
-#define WHOLE(N, E)                                                                                                                               \
-  inline void N(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk,         \
-                int32_t srcRep, ReduceOrder order) {                                                                                            \
-    if (order != ReduceOrder::ORDER_ONLY_VALUE) model::tell("indices of a reduction of repeats, which the model has not");                      \
-    whole_reduce(d, s, mask, repeat, dstRep, srcBlk, srcRep, [](float a, float b) { return E; });                                               \
-  }
-WHOLE(WholeReduceMax, std::isnan(a) || a > b ? a : b)
-WHOLE(WholeReduceMin, std::isnan(a) || a < b ? a : b)
+void CompareScalar(const LocalTensor<uint8_t> &d, const LocalTensor<float> &a, float b, CMPMODE m, uint32_t n);
+void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask, const LocalTensor<float> &a, const LocalTensor<float> &b, SELMODE s, uint32_t n);
+void Select(const LocalTensor<float> &d, const LocalTensor<uint8_t> &mask, const LocalTensor<float> &a, float b, SELMODE s, uint32_t n);
+void ReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, const std::vector<Step> &steps);
+void ReduceMax(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, const std::vector<Step> &steps);
+void ReduceMin(const LocalTensor<float> &d, const LocalTensor<float> &x, const LocalTensor<float> &w, int32_t n, const std::vector<Step> &steps);
+void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep);
+void WholeReduceMax(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep,
+                    ReduceOrder order);
+void WholeReduceMin(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep,
+                    ReduceOrder order);
 template <typename T> void Brcb(const LocalTensor<T> &d, const LocalTensor<T> &s, uint8_t repeat, const BrcbRepeatParams &p) {
   model::start(PIPE_V);
   in(PIPE_V, s, repeat * 8);
@@ -689,20 +458,7 @@ template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T
       d.at[i * (p.dstGap + 1) * size + x] = s.at[(p.startIndex + i * p.srcStride) * size + (p.ifTranspose ? x % 16 * 16 + x / 16 : x)];
 }
 // Two neighbouring fractals of 16 x 8 are a square; turned, it is two fractals again. Gaps of the destination count fractals.
-inline void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor<float> &s, const LoadData2dTransposeParams &p) {
-  model::start(PIPE_MTE1);
-  in(PIPE_MTE1, s, (p.startIndex + (p.repeatTimes - 1) * long(p.srcStride)) * 256 + 256);
-  for (long i = 0; i < p.repeatTimes; ++i)
-    for (long h = 0; h < 2; ++h) {
-      const long to = (i * (p.dstGap + 1) + h * (p.dstFracGap + 1)) * 128;
-      out(PIPE_MTE1, d[to], 128, 512);
-      for (long r = 0; r < 16; ++r)
-        for (long c = 0; c < 8; ++c) {
-          const long from_row = h * 8 + c, from_column = r;
-          d.at[to + r * 8 + c] = s.at[(p.startIndex + i * p.srcStride) * 256 + from_column / 8 * 128 + from_row * 8 + from_column % 8];
-        }
-    }
-}
+void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor<float> &s, const LoadData2dTransposeParams &p);
 template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T> &a, const LocalTensor<T> &b, const MmadParams &p) {
   model::start(PIPE_M);
   const long c0 = 32 / sizeof(T), m = up(p.m, 16), n = up(p.n, 16), k = up(p.k, c0);
@@ -742,49 +498,7 @@ template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d
 #include "api_functions.h"
 
 namespace model {
-inline void run(Core c, Group *g, const std::function<void()> &kernel) {
-  core = &c;
-  group = g;
-  try {
-    kernel();
-    if (!c.flags.empty()) tell("a flag is left set");
-    std::lock_guard<std::mutex> hold(g->lock);
-    --g->cores;
-    if (stuck(*g)) {
-      tell("a core waits for ever");
-      g->ended = true;
-    }
-    g->changed.notify_all();
-  } catch (const Stop &) {
-    std::lock_guard<std::mutex> hold(g->lock);
-    g->ended = true;
-    g->changed.notify_all();
-  }
-}
+void run(Core c, Group *g, const std::function<void()> &kernel);
 // blocks: cores of a kernel for one kind of cores, or groups of one cube core and two vector cores
-inline void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const std::function<void()> &kernel) {
-  found.clear();
-  for (auto &e : events) e.clear();
-  scratch = (const uint8_t *)memory;
-  scratch_end = scratch + bytes;
-  for (int b = 0; b < blocks; ++b) {
-    Group g;
-    std::vector<std::thread> cores;
-    g.cores = mixed ? 3 : 1;
-    for (int i = 0; i < (mixed ? 3 : 1); ++i) {
-      Core c;
-      c.blocks = blocks;
-      c.cube = mixed ? i == 0 : cube;
-      c.index = i;
-      c.events = b ? nullptr : &events[i];
-      c.sub = mixed && i ? i - 1 : 0;
-      c.block = mixed && i ? b * 2 + c.sub : b;
-      cores.emplace_back(run, c, &g, kernel);
-    }
-    for (auto &t : cores) t.join();
-    for (auto &f : g.crossing)
-      if (!g.ended && !f.second.empty()) tell("a cross-core flag is left set");
-  }
-  allowed.clear();  // of this launch: another library's kernel may come next
-}
+void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const std::function<void()> &kernel);
 }  // namespace model
