@@ -14,7 +14,7 @@ from autocomp.cost.engines import engine_time, vector_time
 from autocomp.cost.pipes import spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
-from autocomp.cost.tiles import whole_lines
+from autocomp.cost.tiles import copied, whole_lines
 from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Axis
@@ -114,10 +114,13 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
         return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile), d.cut)
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
-        reads = tuple(a.bytes * whole_lines(a, tile, line) for a in d.operands)
-        bordered = sum(a.bytes / a.element for a in d.operands if a.guarded)
-        work = work._replace(read=work.read + sum(reads) - sum(a.bytes for a in d.operands),
-                             vector=work.vector + chip.numbers["border"] * bordered)  # fmt: skip
+        lines = [whole_lines(a, tile, line) for a in d.operands]
+        taken = [copied(a, tile, d.extent) for a in d.operands]
+        bordered = sum(n for a, (n, _) in zip(d.operands, taken) if a.guarded)
+        looked_up = sum(n for n, step in taken if step > 1)
+        work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)),
+                             vector=work.vector + chip.numbers["border"] * bordered + chip.numbers["looked_up"] * looked_up)  # fmt: skip
+        reads = tuple(n * step * a.element * wide for a, wide, (n, step) in zip(d.operands, lines, taken))
         return vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives)
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)

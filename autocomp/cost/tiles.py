@@ -151,6 +151,15 @@ def whole_lines(a: Operand, tile: Mapping[str, int], line: int) -> float:
     return worst
 
 
+def copied(a: Operand, tile: Mapping[str, int], extent: Mapping[str, int]) -> tuple[float, int]:
+    """(elements that tiles copy of an operand one by one, how many of memory come for each): the places of a window are copied each by
+    itself, and of a row with steps what lies between comes too."""
+    window = any(len(dim) > 1 for dims in a.places for dim in dims)
+    elements = max(a.bytes / a.element, float(prod(extent[x] for x in a.axes)) if window else 0.0)
+    wide = [[abs(c) for x, c in dims[-1] if tile.get(x, extent[x]) > 1] for dims in a.places if dims]
+    return elements, max((min(steps) for steps in wide if steps), default=1)
+
+
 def run_of(side_by_side: tuple[str, ...] | None, tile: Mapping[str, int]) -> int:
     """Elements side by side in memory that one tile reads along the last dimension (whole axes count as long)."""
     if side_by_side is None:

@@ -9,7 +9,7 @@ until a selection puts the fill there; where an expression reads the value only 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autocomp.targets.ascend.copies import Region
 from autocomp.targets.ascend.geometry import Geometry, values
@@ -28,6 +28,11 @@ class Inner:
 
     ends: Mapping[str, tuple[str, str]]
     declarations: tuple[str, ...]
+
+    def spread(self, axis: str, step: int) -> Inner:
+        """The same where a tile holds what lies between its elements along an axis too."""
+        first, end = self.ends[axis]
+        return replace(self, ends={**self.ends, axis: (f"({first} * {step})", f"(({end} - 1) * {step} + 1)")})
 
 
 def inner(t: Tensor, name: str, wide: tuple[str, ...], start: Mapping[str, str], true: Mapping[str, str], where: str) -> Inner:

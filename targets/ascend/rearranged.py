@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,14 @@ def strided(v: VectorPart, r: Region) -> int:
     return step if kind == "full" and 1 < step <= SPREAD and v.true[lane] != "1" and not is_turned(v, r) else 0
 
 
-def picked(v: VectorPart, name: str, r: Region, dtype: DType, step: int) -> Operand:
-    """Every `step`th element of rows: what lies between is copied too, and a look-up by their offsets leaves it out."""
+def picked(v: VectorPart, name: str, r: Region, dtype: DType, step: int, load: Callable[[str, Region, DType], Operand]) -> Operand:
+    """Every `step`th element of rows: `load` copies what lies between too, and a look-up by their offsets leaves it out."""
     kind, lane = v.g.kind(r.axes, v.p.name)
     n = v.g.lanes[lane]
     lies = replace(v.g, lanes={**v.g.lanes, lane: (n - 1) * step + 1})
     true = {**v.true, lane: f"(({v.true[lane]} - 1) * {step} + 1)"}
     with v.lying(lies, true):
-        x = v.load(name, replace(r, step={**r.step, lane: 1}), dtype)
+        x = load(name, replace(r, step={**r.step, lane: 1}), dtype)
     line, places = v.temporary("line", lane), v.temporary("line", lane, element="int32_t")
     offsets = f"{places.name}_bytes"
     size = v.g.bytes("line", lane)

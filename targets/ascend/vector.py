@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from autocomp.targets.ascend import words
-from autocomp.targets.ascend.bordered import asked_outside, bordered_lines, inner
+from autocomp.targets.ascend.bordered import Inner, asked_outside, bordered_lines, inner
 from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
@@ -114,7 +115,7 @@ class VectorPart:
             if t.guard:
                 self.values[s.dst] = self.bordered(s.dst, t, whole)
             elif step := strided(self, whole):
-                self.values[s.dst] = picked(self, s.dst, whole, t.dtype, step)
+                self.values[s.dst] = picked(self, s.dst, whole, t.dtype, step, self.load)
             elif is_turned(self, whole):
                 self.values[s.dst] = turned(self, s.dst, whole, t.dtype)
             else:
@@ -269,13 +270,12 @@ class VectorPart:
         if kind != "full":
             raise UnsupportedOp(f"{t.name} is read with a border (a pad or a mask) and has one element a {kind}", where=self.p.name,
                                 hint="borders are of whole tiles")  # fmt: skip
-        element = loaded(t.dtype, self.p.name)
         part = inner(t, name, (*(a for a, n in self.g.rows if n > 1), lane), self.start, self.true, self.p.name)
-        local = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, t.dtype.bytes))
         self.frame.declarations += part.declarations
-        lines = bordered_lines(r, part, self.g, lane, local, self.p.name)
-        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
-        got = self.single(name, Operand(local, kind, lane), element)
+        if step := strided(self, r):
+            got = picked(self, name, r, t.dtype, step, partial(self.inside, part.spread(lane, step)))
+        else:
+            got = self.inside(part, name, r, t.dtype)
         for g in asked_outside(name, t, self.p):
             x = indices(self, g, lane)
             mask = compared(self, x, Operand("0.0f", "number"), "GE")
@@ -285,6 +285,15 @@ class VectorPart:
                 self.release(o)
             got = chosen
         return got
+
+    def inside(self, part: Inner, name: str, r: Region, dtype: DType) -> Operand:
+        """The part of a tile that lies in its tensor, as single precision."""
+        kind, lane = self.g.kind(r.axes, self.p.name)
+        element = loaded(dtype, self.p.name)
+        local = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, dtype.bytes))
+        lines = bordered_lines(r, part, self.g, lane, local, self.p.name)
+        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
+        return self.single(name, Operand(local, kind, lane), element)
 
     def gathered(self, name: str, e: Gather, b: Buf) -> Operand:
         """Rows that integers name."""
