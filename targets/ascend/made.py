@@ -126,6 +126,48 @@ def _short_pow(x: Expr, y: Expr) -> Expr:
     return _where(_is("lt", f, Const(F32, 0.0)), inverse, out)
 
 
+def _bit(x: Expr, n: int) -> Expr:
+    """Bit n of a whole number in two's complement, as a float."""
+    if isinstance(x, Const):
+        return Const(F32, float(int(x.value) >> n & 1))
+    part = lambda k: _map("floor", _map("mul", _float(x), Const(F32, 0.5**k)))
+    return _map("sub", part(n), _map("mul", part(n + 1), Const(F32, 2.0)))
+
+
+def _bitwise(of: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
+    """Bit by bit of bytes: the sum of of(bit of a, bit of b) 2^n, which the type wraps."""
+
+    def made(a: Expr, b: Expr) -> Expr:
+        out = of(_bit(a, 0), _bit(b, 0))
+        for n in range(1, a.dtype.bits):
+            out = _map("add", out, _map("mul", of(_bit(a, n), _bit(b, n)), Const(F32, 2.0**n)))
+        return Map(a.dtype, "cast", (out,))
+
+    return made
+
+
+def _bitand(a: Expr, b: Expr) -> Expr:
+    """The rest of a / 2^n for b = 2^n - 1."""
+    a, b = (b, a) if isinstance(a, Const) else (a, b)
+    if isinstance(b, Const) and b.value >= 0 and int(b.value) & (int(b.value) + 1) == 0:
+        x, whole = _float(a), Const(F32, b.value + 1.0)
+        return Map(a.dtype, "cast", (_map("sub", x, _map("mul", _map("floor", _map("div", x, whole)), whole)),))
+    return _bitwise(lambda x, y: _map("mul", x, y))(a, b)
+
+
+def _bitnot(x: Expr) -> Expr:
+    return Map(x.dtype, "cast", (_map("sub", Const(F32, -1.0), _float(x)),))
+
+
+def _shifted(a: Expr, k: Expr, by: Callable[[int], float]) -> Expr:
+    """floor(a times by(k)), which the type wraps. Shifts by all bits and more have no value."""
+    at = lambda n: _map("floor", _map("mul", _float(a), Const(F32, by(n))))
+    out = at(int(k.value) if isinstance(k, Const) else 0)
+    for n in range(1, 0 if isinstance(k, Const) else a.dtype.bits):
+        out = _where(_is("eq", _float(k), Const(F32, float(n))), at(n), out)
+    return Map(a.dtype, "cast", (out,))
+
+
 def _isnan(x: Expr) -> Expr:
     return _is("ne", x, x)
 
@@ -153,7 +195,10 @@ def _is(fn: str, a: Expr, b: Expr) -> Expr:
 FLOATS: Mapping[str, Callable[..., Expr]] = {
     "sign": _sign, "log1p": _log1p, "expm1": _expm1, "mod": _mod, "floordiv": _floordiv, "pow": _pow}  # fmt: skip
 SHORT: Mapping[str, Callable[..., Expr]] = {
-    "mod": _short_mod, "floordiv": _short_floordiv, "pow": _short_pow, "isnan": _isnan, "isinf": _isinf}  # fmt: skip
+    "mod": _short_mod, "floordiv": _short_floordiv, "pow": _short_pow, "isnan": _isnan, "isinf": _isinf,
+    "bitand": _bitand, "bitor": _bitwise(lambda x, y: _map("max", x, y)),
+    "bitxor": _bitwise(lambda x, y: _map("abs", _map("sub", x, y))), "bitnot": _bitnot,
+    "shl": lambda x, k: _shifted(x, k, lambda n: 2.0**n), "shr": lambda x, k: _shifted(x, k, lambda n: 0.5**n)}  # fmt: skip
 
 
 def of_others(fn: str, d: DType) -> Callable[..., Expr] | None:

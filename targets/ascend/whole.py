@@ -23,7 +23,7 @@ from autocomp.tile.program import Stmt, TileProgram, Value, walk
 
 EXACT = 2**24  # whole numbers up to this many are single precision's
 WRAPPING = frozenset({"add", "sub", "mul", "neg", "abs"})
-DIVIDED = frozenset({"floordiv", "mod", "pow"})  # of a byte: made.py makes them of others
+MADE = frozenset({"floordiv", "mod", "pow", "bitand", "bitor", "bitxor", "bitnot", "shl", "shr"})  # of a byte: by made.py of others
 CHOICES = frozenset({"max", "min", "where"})
 COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 TRUTHS = COMPARED | {"and", "or", "not", "isnan", "isinf"}
@@ -195,7 +195,7 @@ def computed(e: Expr, h: Held) -> bool:
         return True
     if e.dtype == BOOL and e.fn in (TRUTHS | CHOICES):
         return all(computed(a, h) for a in e.operands)
-    if e.fn in CHOICES or (e.fn in WRAPPING | DIVIDED and is_short(e.dtype)):
+    if e.fn in CHOICES or (e.fn in WRAPPING | MADE and is_short(e.dtype)):
         return all(computed(a, h) for a in e.operands)
     return False
 

@@ -82,3 +82,35 @@ def test_remainders_quotients_and_powers_of_bytes(dtype, tmp_path):
         np.testing.assert_array_equal(got["mod"], np.mod(x, y))
         np.testing.assert_array_equal(got["floordiv"], np.floor_divide(x, y))
         np.testing.assert_array_equal(got["pow"], SCALAR["pow"].numpy(x, y))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_bits_of_bytes(dtype, tmp_path):
+    """Both factors by their bits, masks of low bits as a remainder, shifts by a number and by values: exact, and wrapped."""
+    low, high = (-128, 127) if dtype == "i8" else (0, 255)
+    made = {"bitand": "x, y", "bitor": "x, y", "bitxor": f"x, const(90, {dtype})", "bitnot": "x", "shl": "x, %s", "shr": "x, %s"}
+    lines = [f"%s = bitand(y, const(7, {dtype}))", f"%n = shr(x, const(4, {dtype}))", *(f"%{fn} = {fn}({a})" for fn, a in made.items())]
+    text = f"graph g\ninput x: {dtype}[4, 333]\ninput y: {dtype}[4, 333]\n" + "\n".join(lines)
+    text += "".join(f"\noutput {n}_ = %{n}" for n in ("s", "n", *made)) + "\n"
+    program = autocomp.optimize(text, target="ascend:910b", without=[FALL_BACK])
+    program.executor = AscendExecutor(program, tmp_path)
+    y = np.resize(np.arange(low, high + 1), (4, 333)).astype(dtype[0] + "1")
+    x = np.resize(np.array([low, low + 1, 0, 1, 2, 7, 85, 100, high - 1, high]), (4, 333)).astype(y.dtype)
+    got, s = program.run({"x": x, "y": y}), y & y.dtype.type(7)
+    want = {"s": s, "n": x >> 4, "bitand": x & y, "bitor": x | y, "bitxor": x ^ y.dtype.type(90), "bitnot": ~x}
+    want |= {"shl": x << s, "shr": x >> s}
+    for name, values in want.items():
+        np.testing.assert_array_equal(got[f"{name}_"], values, err_msg=name)
+
+
+@needs_compiler
+def test_weights_of_four_bits_are_no_fall_back(tmp_path):
+    """Two weights a byte: low and high halves as rows of one factor."""
+    text = graph({"x": "f16[37, 64]", "q": "u8[32, 48]", "s": "f16[48]"},
+                 "%0 = bitand(q, const(15, u8))\n%1 = shr(q, const(4, u8))\n%2 = concat(%0, %1, axis=0)\n%3 = cast(%2, to=\"f16\")\n"
+                 "%4 = sub(%3, const(8, f16))\n%5 = mul(%4, s)\n%6 = matmul(x, %5)")  # fmt: skip
+    program = autocomp.optimize(text, target="ascend:910b")
+    assert not any("instruction scalar" in k.schedule for k in program.kernels)
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=2)

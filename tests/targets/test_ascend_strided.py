@@ -23,8 +23,8 @@ def every(step, shape, dtype, rows=1):
 
 def pool(shape, window, strides, lo, hi, dtype="f16"):
     """Windows whose first and last places lie outside."""
-    return (f"graph g\ninput x: {dtype}{list(shape)}\n%0 = maxpool(x, window={window}, strides={strides}, lo={lo}, hi={hi}, dilations=[1, 1])\n"
-            "output out = %0\n")  # fmt: skip
+    sizes = f"window={window}, strides={strides}, lo={lo}, hi={hi}, dilations=[1, 1]"
+    return f"graph g\ninput x: {dtype}{list(shape)}\n%0 = maxpool(x, {sizes})\noutput out = %0\n"
 
 
 def program_of(text, folder, **options):
