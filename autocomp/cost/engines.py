@@ -49,12 +49,12 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     handed = rounds * steps * chip.numbers["handed_over"] * chip.limits["handover"]
     lim, flags = chip.limits, rounds * steps * products * -(-depth // part)
     sides = (m, products * n)
-    copies = sum(copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs))
+    copied = [copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs)]
     used = work.vector or work.special or online
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
     vector += rounds * (out + scores * chip.numbers["scores_out"]) * chip.cores / lim["ub_in"] if used else 0.0
     t = {
-        "copies to L1": rounds * (steps * copies + scores / 2 / rate("l1")),
+        "copies to L1": rounds * steps * sum(copied),
         "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
         "matrix unit": flags * lim["product"] + rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
         "copies from L0C": rounds * lim["drain"] + rounds * (out + scores) / rate("l0c"),
@@ -71,7 +71,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     if online and not in_turn:
         late = max(1, s.stages - 1)
         t = {x: v * (1 + late / steps) for x, v in t.items()}
-        half = (t["copies to L1"] + t["copies to L0"] + t["matrix unit"]) / products
+        weights = rounds * steps * copied[0]  # other factors are there before they are wanted
+        half = weights + (t["copies to L0"] + t["matrix unit"]) / products
         way = half + t["copies from L0C"] + t["vector cores"] + handed
         t["scores' way"] = way / (late + 1)
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])

@@ -6,6 +6,9 @@
 One round late, S(t + 1) is issued behind O(t - 1), which waits for P(t - 1): vector cores have it when P(t) is long done. With
 `stages 3` of the loop it is two rounds, and S(t + 1) is there when P(t) ends.
 
+Factors that lie in memory are copied to L1 a round early, where there is a slot more than rounds are under way: one pipe copies them
+and what vector cores hand over, in order.
+
 The product of a factor that vector cores make, and all that reads or changes its sum, is late. What of the round's other values such
 statements read is kept in slots of its own (`kept`): the next rounds' values would stand there. FlashAttention 3 does so within a
 warpgroup; tile-ai/tilelang-ascend's examples/flash_attention/fa_opt by several rounds.
@@ -19,7 +22,7 @@ from dataclasses import dataclass, replace
 from autocomp.targets.ascend.geometry import values
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Expr
+from autocomp.ir.body import Expr, postorder
 from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value, walk
 
 Body = tuple[Loop | Stmt, ...]
@@ -73,27 +76,42 @@ def _overlapped(body: Body, p: TileProgram, bufs: list[Buf]) -> tuple[Body, list
     if early := [s.dst for s in statements if s.op == "mma" and s.dst in behind and behind & {*s.srcs} - {s.dst}]:
         raise UnsupportedOp(f"product {early[0]} of a loop waits for another one's sum", where=p.name, hint="leave softmax_overlap out")
     known = {b.name: b for b in bufs}
+    is_late = [bool(behind & {s.dst, *s.srcs, *values(s.expr)}) for s in statements]
+    first: dict[Expr, int] = {}  # what late statements read of their own round: the first of them that does
+    for i, s in enumerate(statements):
+        if is_late[i] and isinstance(s.expr, Expr):
+            for e in _of_this_round(s.expr, behind):
+                first.setdefault(e, i)
+    since = {e: _since(e, at, statements) for e, at in first.items()}
     out: list[Loop | Stmt] = []
     late: set[int] = set()
     kept: dict[Expr, str] = {}
-    for s in statements:
-        if not behind & {s.dst, *s.srcs, *values(s.expr)}:
-            out.append(s)
-            continue
+    for i, s in enumerate(statements):
+        for e in (e for e, at in since.items() if at == i):
+            axes = {a for v in values(e) for a in known[v].axes}
+            b = Buf(f"{statements[first[e]].dst}_by{len(kept) or ''}", e.dtype, tuple(a for a, _ in p.axes if a in axes), "fragment")
+            kept[e] = b.name
+            bufs = [*bufs, b]
+            out.append(Stmt("map", b.name, expr=e))
         if isinstance(s.expr, Expr):
-            for e in _of_this_round(s.expr, behind):
-                if e not in kept:
-                    axes = {a for v in values(e) for a in known[v].axes}
-                    b = Buf(f"{s.dst}_by{len(kept) or ''}", e.dtype, tuple(a for a, _ in p.axes if a in axes), "fragment")
-                    kept[e] = b.name
-                    bufs = [*bufs, b]
-                    out.append(Stmt("map", b.name, expr=e))
-            s = replace(s, expr=_with(s.expr, {e: Value(e.dtype, n) for e, n in kept.items()}))
-        if s.op in ("reduce", "store") and not behind & {*s.srcs}:
-            raise UnsupportedOp(f"{s.dst} of a late sum is made of {', '.join(s.srcs)}", where=p.name, hint="leave softmax_overlap out")
-        late.add(id(s))
+            s = replace(s, expr=_with(s.expr, {e: Value(e.dtype, n) for e, n in kept.items() if is_late[i] or i < first[e]}))
+        if is_late[i]:
+            if s.op in ("reduce", "store") and not behind & {*s.srcs}:
+                raise UnsupportedOp(f"{s.dst} of a late sum is made of {', '.join(s.srcs)}", where=p.name, hint="leave softmax_overlap out")
+            late.add(id(s))
         out.append(s)
     return tuple(out), bufs, late, set(kept.values())
+
+
+def _since(e: Expr, at: int, statements: list[Stmt]) -> int:
+    """The first statement from which on, up to statement `at`, an expression keeps its value, and which has it as a part too."""
+    used = at
+    for i in range(at - 1, -1, -1):
+        if statements[i].dst in values(e):
+            break
+        if isinstance(x := statements[i].expr, Expr) and e in postorder(x):
+            used = i
+    return used
 
 
 def _of_this_round(e: Expr, behind: set[str]) -> Iterator[Expr]:

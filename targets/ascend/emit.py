@@ -47,12 +47,13 @@ def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Pl
     check_products(p)
     p, late = ahead(p)
     short: DoesNotFit | None = None
-    for rows, slots, more in product(shares(p), (RING, 1) if late.statements else (RING,), (late.by, late.by - 1) if late.by else (0,)):
+    spare = (late.by + 1, late.by, late.by - 1) if late.by else (0,)
+    for rows, slots, more in product(shares(p), (RING, 1) if late.statements else (RING,), spare):
         try:
             kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else (), late, slots, more)
             return kernel, kernel.planned()
         except DoesNotFit as e:
-            short = short or e
+            short = short if more > late.by else short or e  # spare slots are no need
     assert short is not None
     raise short
 

@@ -18,7 +18,7 @@ from autocomp.targets.ascend.tables import stored
 from autocomp.targets.ascend.vector import Frame, VectorPart
 
 from autocomp.cost.engines import fed_at_once
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.body import Map
 from autocomp.ir.types import F32, DType
 from autocomp.tile.agents import Again, Work
@@ -169,10 +169,16 @@ class Split:
         f, apart = self.factor(s.dst, step)
         at = base_text(step, offset, self.start)
         border = borders(t, f, self.start, self.p.name) if t.guard else None
+        early = self.more > self.by  # then it does not wait behind what vector cores hand over
         text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border,
-                                    self.more if self.open else 0)
+                                    self.more if self.open else -1 if early else 0)
         self.frame.declarations.append(text)
-        self.arrived(work)
+        if self.open and early:
+            if (slots := self.cube.depth[f.name]) < self.by + 3:
+                raise DoesNotFit(f"slots of {f.name} in l1", needed=self.by + 3, available=slots, hint="copy it with its own round")
+            self.frame.early.append(work)
+        else:
+            self.arrived(work)
         self.factors[s.dst] = f
 
     def hand_over(self, name: str) -> None:

@@ -41,6 +41,7 @@ class Frame:
     declarations: list[str] = field(default_factory=list)
     loads: list[Node] = field(default_factory=list)
     works: list[Node] = field(default_factory=list)
+    early: list[Node] = field(default_factory=list)  # works of the round behind this one
     late: list[Node] = field(default_factory=list)  # works of the round `by` rounds before
     by: int = 1
 
@@ -51,16 +52,24 @@ class Frame:
     def again(self, loop: str, limit: str, origin: Sequence[str]) -> Again:
         """The loop over `loop` in 0 .. limit, its text with the declarations behind `origin`, that of a round's first indices."""
         inside = [*origin, *self.declarations]
-        by = self.by
-        head = f"for (uint32_t {loop} = 0; {loop} < {limit}{f' + {by}' if self.late else ''}; ++{loop}, ++{self.turn}) {{"
-        if not self.late:
+        now = 1 if self.early else 0
+        parts = [(0, tuple(self.early)), (now, self.body), (now + self.by, tuple(self.late))]
+        parts = [(lag, body) for lag, body in parts if body]
+        last = parts[-1][0] if parts else 0
+        head = f"for (uint32_t {loop} = 0; {loop} < {limit}{f' + {last}' if last else ''}; ++{loop}, ++{self.turn}) {{"
+        if not last:
             return Again(loop, (head, *("  " + x for x in inside)), self.body, ("}",))
+        behind = tuple(self._behind(lag, last, loop, limit, inside, body) for lag, body in parts)
+        return Again(loop, (head,), behind, ("}", f"{self.turn} -= {last};"))
+
+    def _behind(self, lag: int, last: int, loop: str, limit: str, inside: Sequence[str], body: tuple[Node, ...]) -> Skewed:
+        """A part of the loop that is at the round `lag` rounds before."""
+        if not lag:
+            return Skewed(0, (f"if ({loop} < {limit}) {{", *("  " + x for x in inside)), body, ("}",))
         now = f"const uint32_t {loop}_now = {loop}, {self.turn}_now = {self.turn};"
-        before = f"const uint32_t {loop} = {loop}_now - {by}, {self.turn} = {self.turn}_now - {by};"
-        parts = (Skewed(0, (f"if ({loop} < {limit}) {{", *("  " + x for x in inside)), self.body, ("}",)),
-                 Skewed(by, (f"if ({loop} >= {by}) {{", "  " + now, "  {", *("  " + x for x in (before, *inside))), tuple(self.late),
-                        ("  }", "}")))  # fmt: skip
-        return Again(loop, (head,), parts, ("}", f"{self.turn} -= {by};"))
+        before = f"const uint32_t {loop} = {loop}_now - {lag}, {self.turn} = {self.turn}_now - {lag};"
+        some = f"{loop} >= {lag}" if lag == last else f"{loop} >= {lag} && {loop} < {limit} + {lag}"
+        return Skewed(lag, (f"if ({some}) {{", "  " + now, "  {", *("  " + x for x in (before, *inside))), body, ("  }", "}"))
 
 
 @dataclass
@@ -549,7 +558,7 @@ class VectorPart:
                 self.release(o)
             return d
         if unary is not None:
-            return self.unary(unary, args[0], dying)
+            return self.unary(unary, args[0], dying, into)
         if binary is None:
             raise UnsupportedOp(f"no vector instruction for '{fn}'", where=self.p.name,
                                 hint="see binary and unary in targets/ascend/instructions.yaml")  # fmt: skip
@@ -568,13 +577,16 @@ class VectorPart:
             self.release(o)
         return d
 
-    def unary(self, row: Mapping[str, object], x: Operand, dying: list[Operand]) -> Operand:
-        """A function of one value: in place where nobody reads that again and it is one instruction; functions of the header may read
-        their argument twice."""
+    def unary(self, row: Mapping[str, object], x: Operand, dying: list[Operand], into: Operand | None = None) -> Operand:
+        """A function of one value: `into` a place or in place where nobody reads that again, if it is one instruction; functions of the
+        header may read their argument twice."""
         if x.kind == "number":
             x = self.named("t", x)
         temps = [self.temporary(x.kind, x.lane) for _ in range(int(str(row.get("temps", 0))))]
-        if x in dying and x.offset >= 0 and not str(row["call"]).startswith("ac_"):
+        once = not str(row["call"]).startswith("ac_")
+        if once and into is not None and (into.kind, into.lane, into.element) == (x.kind, x.lane, x.element):
+            d = into
+        elif once and x in dying and x.offset >= 0:
             d, dying = x, [o for o in dying if o != x]
         else:
             d = self.temporary(x.kind, x.lane)

@@ -54,7 +54,7 @@ def test_it_is_chosen_and_cheaper_where_there_are_several_rounds():
     kernel, chip = program.calls.calls[0].kernel, program.target.chip
     tile = {"i0": 1, "i1": 64, "r1": 128}
     two, one, turn = (estimate(kernel, Schedule.make(tile, softmax_overlap=x, stages=s), chip).seconds for x, s in ((1, 3), (1, 2), (0, 1)))
-    assert two < 0.8 * one < 0.8 * turn
+    assert two < 0.85 * one < 0.68 * turn
 
 
 def test_large_tiles_have_one_slot_where_two_do_not_fit():
@@ -63,7 +63,7 @@ def test_large_tiles_have_one_slot_where_two_do_not_fit():
     kernel, chip = program.calls.calls[0].kernel, program.target.chip
     assert "i1 128, i2 128, r1 128" in program.kernels[0].schedule
     large, small = (Schedule.make({"i0": 1, "i1": m, "r1": 128}, softmax_overlap=1) for m in (128, 64))
-    assert estimate(kernel, large, chip).seconds < 0.8 * estimate(kernel, small, chip).seconds
+    assert estimate(kernel, large, chip).seconds < 0.85 * estimate(kernel, small, chip).seconds
     text = program.printed[kernel.name].text
     assert "queue cube.M -> cube.FIX [acc] each r1, 1 slot" in text and "l0c: 131072 of 131072" in text
     assert "queue cube.M -> cube.FIX [acc] each r1, 2 slots" in load_target(TARGET).emit(kernel, small).text

@@ -3,7 +3,7 @@
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
  * schedule: tile i0 1, i1 32, i2 64, r1 128 | stages 2 | softmax_overlap 1
- * predicted: 9.14 us, bound by launch, 1% of the roofline
+ * predicted: 8.83 us, bound by launch, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 200, 64]
  * rule: fusion/map-into-map: iota into operand 0 of ge
  * rule: fusion/map-into-map: iota into operand 1 of ge
@@ -30,11 +30,11 @@
  *     m_t: f32[i0, i1] fragment = reduce max r1 where_t_in
  *     m_t2: f32[i0, i1] fragment = map m_t * 0.125
  *     m1: f32[i0, i1] fragment = map max(m, m_t2)
- *     l = map l * exp(m - m1)
+ *     o_by: f32[i0, i1] fragment = map exp(m - m1)
+ *     l = map l * o_by
  *     p: f32[i0, i1, r1] fragment = map exp(where_t_in * 0.125 - m1)
  *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, p, 0.0)
  *     l += reduce add r1 p_in
- *     o_by: f32[i0, i1] fragment = map exp(m - m1)
  *     o = map o * o_by
  *     in2_t: f16[i0, i2, r1] block = copy in2
  *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
@@ -44,13 +44,13 @@
  *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
  *   store out0 = cast_t
  *
- * queue cube.MTE2 -> cube.MTE1 [in0_t] each tile, 2 slots
- * queue cube.MTE2 -> cube.MTE1 [in1_t] each r1, 2 slots
+ * queue cube.MTE2 -> cube.MTE1 [in0_t] each tile, 1 slots
+ * queue cube.MTE2 -> cube.MTE1 [in1_t, in2_t] each r1, 4 slots
  * queue cube.MTE1 -> cube.M [in0_t_a, in1_t_b] each r1, 2 slots
  * queue cube.M -> cube.FIX [acc] each r1, 2 slots
  * queue cube.FIX -> vector.MTE2 [acc_m] each r1, 2 slots
- * queue cube.MTE2 -> cube.MTE1 [in2_t, p_n] each r1, 2 slots
  * queue vector.MTE3 -> cube.MTE2 [p_n_m] each r1, 2 slots
+ * queue cube.MTE2 -> cube.MTE1 [p_n] each r1, 2 slots
  * queue cube.MTE1 -> cube.M [p_n_a, in2_t_b] each r1, 2 slots
  * queue cube.M -> cube.FIX [o_part] each r1, 2 slots
  * queue cube.FIX -> vector.MTE2 [o_part_m] each r1, 2 slots
@@ -58,7 +58,7 @@
  * queue vector.V -> vector.MTE3 [p_n_out] each r1, 2 slots
  * queue vector.MTE2 -> vector.V [o_part_in] each r1, 2 slots
  * queue vector.V -> vector.MTE3 [out0_out] each tile, 2 slots
- * l1: 90112 of 524032 bytes
+ * l1: 151552 of 524032 bytes
  * l0a: 24576 of 65536 bytes
  * l0b: 65536 of 65536 bytes
  * l0c: 49152 of 131072 bytes
@@ -83,7 +83,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
   if ASCEND_IS_AIC {
     TPipe pipe;
     TBuf<TPosition::A1> l1;
-    pipe.InitBuffer(l1, 90112);
+    pipe.InitBuffer(l1, 151552);
     TBuf<TPosition::A2> l0a;
     pipe.InitBuffer(l0a, 24576);
     TBuf<TPosition::B2> l0b;
@@ -97,49 +97,66 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
     SetFlag<HardEvent::FIX_M>(3);
     SetFlag<HardEvent::M_MTE1>(2);
     SetFlag<HardEvent::M_MTE1>(3);
+    SetFlag<HardEvent::MTE1_MTE2>(5);
+    SetFlag<HardEvent::MTE1_MTE2>(6);
     CrossCoreSetFlag<2, PIPE_MTE2>(6);
     CrossCoreSetFlag<2, PIPE_MTE2>(7);
-    SetFlag<HardEvent::MTE1_MTE2>(4);
-    SetFlag<HardEvent::MTE1_MTE2>(5);
     SetFlag<HardEvent::FIX_M>(0);
     SetFlag<HardEvent::FIX_M>(1);
     SetFlag<HardEvent::M_MTE1>(0);
     SetFlag<HardEvent::M_MTE1>(1);
+    SetFlag<HardEvent::MTE1_MTE2>(1);
     SetFlag<HardEvent::MTE1_MTE2>(2);
     SetFlag<HardEvent::MTE1_MTE2>(3);
+    SetFlag<HardEvent::MTE1_MTE2>(4);
     SetFlag<HardEvent::MTE1_MTE2>(0);
-    SetFlag<HardEvent::MTE1_MTE2>(1);
     for (uint32_t tile = group; tile < 14; tile += GetBlockNum(), ++round) {
       const uint32_t s_i1 = tile % 7 * 32;
       const uint32_t n_i1 = s_i1 + 32 <= 200 ? 32 : 200 - s_i1;
       const uint32_t s_i0 = tile / 7 * 1;
-      const LocalTensor<half> in0_t = l1.GetWithOffset<half>(2048, round % 2 * 4096);
-      WaitFlag<HardEvent::MTE1_MTE2>(round % 2);
+      const LocalTensor<half> in0_t = l1.GetWithOffset<half>(2048, 0);
+      WaitFlag<HardEvent::MTE1_MTE2>(0);
       ac_to_l1(in0_t, in0_g[12800ull * s_i0 + 64ull * s_i1], n_i1, 64, 64, 32);
-      SetFlag<HardEvent::MTE2_MTE1>(round % 2);
-      WaitFlag<HardEvent::MTE2_MTE1>(round % 2);
-      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128) + 1; ++r1, ++r1_round) {
+      SetFlag<HardEvent::MTE2_MTE1>(0);
+      WaitFlag<HardEvent::MTE2_MTE1>(0);
+      for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128) + 2; ++r1, ++r1_round) {
         if (r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128)) {
           const uint32_t s_r1 = r1 * 128;
           const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
-          const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 8192 + r1_round % 2 * 16384);
+          const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 4096 + r1_round % 4 * 16384);
           const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
           const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
           const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
-          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 40960 + r1_round % 2 * 16384);
-          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 73728 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 69632 + r1_round % 4 * 16384);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 135168 + r1_round % 2 * 8192);
           const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
           const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
           const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
-          WaitFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
+          WaitFlag<HardEvent::MTE1_MTE2>(1 + r1_round % 4);
           ac_to_l1(in1_t, in1_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
-          SetFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
+          ac_to_l1_summed(in2_t, in2_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
+          SetFlag<HardEvent::MTE2_MTE1>(1 + r1_round % 4);
+        }
+        if (r1 >= 1 && r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128) + 1) {
+          const uint32_t r1_now = r1, r1_round_now = r1_round;
+          {
+          const uint32_t r1 = r1_now - 1, r1_round = r1_round_now - 1;
+          const uint32_t s_r1 = r1 * 128;
+          const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
+          const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 4096 + r1_round % 4 * 16384);
+          const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
+          const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
+          const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 69632 + r1_round % 4 * 16384);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 135168 + r1_round % 2 * 8192);
+          const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
+          const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
           WaitFlag<HardEvent::M_MTE1>(r1_round % 2);
           ac_to_l0a(in0_t_a, in0_t, ac_whole(n_i1), 64, 32);
-          WaitFlag<HardEvent::MTE2_MTE1>(2 + r1_round % 2);
+          WaitFlag<HardEvent::MTE2_MTE1>(1 + r1_round % 4);
           ac_to_l0b(in1_t_b, in1_t, ac_whole(n_r1), 64, 128);
           SetFlag<HardEvent::MTE1_M>(r1_round % 2);
-          SetFlag<HardEvent::MTE1_MTE2>(2 + r1_round % 2);
           WaitFlag<HardEvent::MTE1_M>(r1_round % 2);
           WaitFlag<HardEvent::FIX_M>(r1_round % 2);
           PipeBarrier<PIPE_M>();
@@ -151,34 +168,35 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           ac_fixpipe(acc_m_g[(group * 2 + r1_round % 2) * 4096ull], acc, n_i1, n_r1, 128);
           CrossCoreSetFlag<2, PIPE_FIX>(r1_round % 2);
           SetFlag<HardEvent::FIX_M>(r1_round % 2);
-          WaitFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
-          ac_to_l1_summed(in2_t, in2_g[12800ull * s_i0 + 64ull * s_r1], n_r1, 64, 64, 128);
+          }
         }
-        if (r1 >= 1) {
+        if (r1 >= 2) {
           const uint32_t r1_now = r1, r1_round_now = r1_round;
           {
-          const uint32_t r1 = r1_now - 1, r1_round = r1_round_now - 1;
+          const uint32_t r1 = r1_now - 2, r1_round = r1_round_now - 2;
           const uint32_t s_r1 = r1 * 128;
           const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
-          const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 8192 + r1_round % 2 * 16384);
+          const LocalTensor<half> in1_t = l1.GetWithOffset<half>(8192, 4096 + r1_round % 4 * 16384);
           const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
           const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
           const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
-          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 40960 + r1_round % 2 * 16384);
-          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 73728 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 69632 + r1_round % 4 * 16384);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 135168 + r1_round % 2 * 8192);
           const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
           const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
           const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
           CrossCoreWaitFlag(4 + r1_round % 2);
+          WaitFlag<HardEvent::MTE1_MTE2>(5 + r1_round % 2);
           ac_to_l1(p_n, p_n_m_g[(group * 2 + r1_round % 2) * 4096ull], n_i1, n_r1, 128, 32);
+          SetFlag<HardEvent::MTE2_MTE1>(5 + r1_round % 2);
           CrossCoreSetFlag<2, PIPE_MTE2>(6 + r1_round % 2);
-          SetFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
-          WaitFlag<HardEvent::MTE2_MTE1>(4 + r1_round % 2);
+          WaitFlag<HardEvent::MTE2_MTE1>(5 + r1_round % 2);
           WaitFlag<HardEvent::M_MTE1>(2 + r1_round % 2);
           ac_to_l0a(p_n_a, p_n, ac_whole(n_i1), ac_whole(n_r1), 32);
+          SetFlag<HardEvent::MTE1_MTE2>(5 + r1_round % 2);
           ac_to_l0b_turned(in2_t_b, in2_t, 64, ac_whole(n_r1), 128);
           SetFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
-          SetFlag<HardEvent::MTE1_MTE2>(4 + r1_round % 2);
+          SetFlag<HardEvent::MTE1_MTE2>(1 + r1_round % 4);
           WaitFlag<HardEvent::MTE1_M>(2 + r1_round % 2);
           WaitFlag<HardEvent::FIX_M>(2 + r1_round % 2);
           PipeBarrier<PIPE_M>();
@@ -193,21 +211,22 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           }
         }
       }
-      r1_round -= 1;
-      SetFlag<HardEvent::MTE1_MTE2>(round % 2);
+      r1_round -= 2;
+      SetFlag<HardEvent::MTE1_MTE2>(0);
     }
     WaitFlag<HardEvent::MTE1_MTE2>(0);
     WaitFlag<HardEvent::MTE1_MTE2>(1);
     WaitFlag<HardEvent::MTE1_MTE2>(2);
     WaitFlag<HardEvent::MTE1_MTE2>(3);
+    WaitFlag<HardEvent::MTE1_MTE2>(4);
     WaitFlag<HardEvent::M_MTE1>(0);
     WaitFlag<HardEvent::M_MTE1>(1);
     WaitFlag<HardEvent::FIX_M>(0);
     WaitFlag<HardEvent::FIX_M>(1);
     CrossCoreWaitFlag(2);
     CrossCoreWaitFlag(3);
-    WaitFlag<HardEvent::MTE1_MTE2>(4);
     WaitFlag<HardEvent::MTE1_MTE2>(5);
+    WaitFlag<HardEvent::MTE1_MTE2>(6);
     WaitFlag<HardEvent::M_MTE1>(2);
     WaitFlag<HardEvent::M_MTE1>(3);
     WaitFlag<HardEvent::FIX_M>(2);
@@ -246,7 +265,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       const ac_f32 m1 = ac_at<float>(ub, 512, 0);
       const ac_f32 l2 = ac_at<float>(ub, 512, 512);
       const ac_f32 o3 = ac_at<float>(ub, 4096, 1024);
-      const ac_f32 t22 = ac_at<float>(ub, 4096, 57600);
+      const ac_f32 t21 = ac_at<float>(ub, 4096, 57600);
       const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 61696 + round % 2 * 2048);
       PipeBarrier<PIPE_V>();
       Duplicate(m1, -3.40282347e+38f, 128);
@@ -268,14 +287,13 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const ac_f32 t12 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
+          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 31488 + r1_round % 2 * 512);
           const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t16 = ac_at<float>(ub, 8192, 31488);
-          const ac_f32 t17 = ac_at<float>(ub, 8192, 31488);
+          const ac_f32 t16 = ac_at<float>(ub, 8192, 32512);
+          const ac_f32 t17 = ac_at<float>(ub, 8192, 32512);
           const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t20 = ac_at<float>(ub, 512, 39680);
-          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 40192 + r1_round % 2 * 512);
-          const ac_f32 t21 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t20 = ac_at<float>(ub, 512, 40704);
           const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41216 + r1_round % 2 * 4096);
           const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
           CrossCoreWaitFlag(r1_round % 2);
@@ -311,9 +329,9 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           PipeBarrier<PIPE_V>();
           Sub(t15, m1, t14, 128);
           PipeBarrier<PIPE_V>();
-          Exp(t15, t15, 128);
+          Exp(o_by_kept, t15, 128);
           PipeBarrier<PIPE_V>();
-          Mul(l2, l2, t15, 128);
+          Mul(l2, l2, o_by_kept, 128);
           Muls(t16, t9, 0.125f, 2048);
           PipeBarrier<PIPE_V>();
           ac_Sub_stat(t17, t16, t14, 16, 128);
@@ -323,12 +341,6 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           ac_row_sum(l18, t17, t19, t20, 16, 16, n_r1, 128);
           PipeBarrier<PIPE_V>();
           Add(l2, l2, l18, 128);
-          PipeBarrier<PIPE_V>();
-          Sub(t21, m1, t14, 128);
-          PipeBarrier<PIPE_V>();
-          Exp(t21, t21, 128);
-          PipeBarrier<PIPE_V>();
-          Adds(o_by_kept, t21, 0.0f, 128);
           WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
           Cast(p_n_out, t17, RoundMode::CAST_RINT, 2048);
           SetFlag<HardEvent::V_MTE3>(r1_round % 2);
@@ -359,14 +371,13 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const ac_f32 t12 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
+          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 31488 + r1_round % 2 * 512);
           const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t16 = ac_at<float>(ub, 8192, 31488);
-          const ac_f32 t17 = ac_at<float>(ub, 8192, 31488);
+          const ac_f32 t16 = ac_at<float>(ub, 8192, 32512);
+          const ac_f32 t17 = ac_at<float>(ub, 8192, 32512);
           const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t20 = ac_at<float>(ub, 512, 39680);
-          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 40192 + r1_round % 2 * 512);
-          const ac_f32 t21 = ac_at<float>(ub, 512, 30976);
+          const ac_f32 t20 = ac_at<float>(ub, 512, 40704);
           const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41216 + r1_round % 2 * 4096);
           const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
           PipeBarrier<PIPE_V>();
@@ -387,10 +398,10 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       }
       r1_round -= 1;
       PipeBarrier<PIPE_V>();
-      ac_Div_stat(t22, o3, l2, 16, 64);
+      ac_Div_stat(t21, o3, l2, 16, 64);
       WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
       PipeBarrier<PIPE_V>();
-      Cast(out0_out, t22, RoundMode::CAST_RINT, 1024);
+      Cast(out0_out, t21, RoundMode::CAST_RINT, 1024);
       SetFlag<HardEvent::V_MTE3>(2 + round % 2);
       WaitFlag<HardEvent::V_MTE3>(2 + round % 2);
       if (own) {
