@@ -139,8 +139,8 @@ def _only_cast(e: Expr) -> bool:
 class Bodies:
     """Kernels of chosen bodies. Layers that repeat have equal bodies over other tensors, and those are built once."""
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
+    def __init__(self, subject: Subject, uneven: bool = False) -> None:
+        self.subject, self.uneven = subject, uneven
         self._built: dict[tuple[object, ...], tuple[Kernel, dict[str, int]]] = {}
 
     def kernel(self, stored: Sequence[int], picks: Mapping[int, SubjectNode], kind: str, name: str) -> tuple[Kernel, dict[str, int]]:
@@ -148,7 +148,7 @@ class Bodies:
         shape, classes = shape_of(self.subject, stored, picks)
         key = (kind, len(stored), shape)
         if key not in self._built:
-            kernel, args = build_kernel(self.subject, stored, picks, kind, name)
+            kernel, args = build_kernel(self.subject, stored, picks, kind, name, self.uneven)
             number = {c: n for n, c in enumerate(classes)}
             self._built[key] = kernel, {a: number[c] for a, c in args.items()}
         kernel, places = self._built[key]
@@ -156,7 +156,7 @@ class Bodies:
 
 
 def build_kernel(
-    subject: Subject, stored: Sequence[int], picks: Mapping[int, SubjectNode], kind: str, name: str
+    subject: Subject, stored: Sequence[int], picks: Mapping[int, SubjectNode], kind: str, name: str, uneven: bool = False
 ) -> tuple[Kernel, dict[str, int]]:
     """The kernel that computes `stored` classes (the root first, then by-products), and which class each argument is.
 
@@ -201,7 +201,7 @@ def build_kernel(
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
     final = _over_own_sizes(domain, inputs, outputs, final)
-    kernel = _numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, "")))))
+    kernel = _numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""), uneven))))
     return replace(kernel, signature=signature(kernel)), args
 
 
@@ -233,7 +233,8 @@ def _numbered(k: Kernel) -> Kernel:
         return k
     by = {old: aff(new) for old, new in place.items()}
     tensors = {a.name: a.name for a in k.inputs}
-    stores = tuple(Store(s.tensor, tuple(i.substitute(by) for i in s.index), _renamed(s.value, place, tensors)) for s in k.stores)
+    stores = tuple(Store(s.tensor, tuple(i.substitute(by) for i in s.index), _renamed(s.value, place, tensors),
+                         tuple(g.substitute(by) for g in s.guard)) for s in k.stores)  # fmt: skip
     return replace(k, axes=tuple(replace(a, name=place[a.name]) for a in k.axes), stores=stores)
 
 
@@ -326,14 +327,17 @@ def signature(k: Kernel) -> str:
         number[id(e)] = len(number)
         args = " ".join(f"%{number[id(a)]}" for a in e.args)
         lines.append(f"%{number[id(e)]} {e.dtype} {_head(e)} {args}".rstrip())
-    lines += [f"{s.tensor}[{', '.join(map(str, s.index))}] = %{number[id(s.value)]}" for s in k.stores]
+    lines += [f"{s.tensor}[{', '.join(map(str, s.index))}] = %{number[id(s.value)]}{_where(s.guard)}" for s in k.stores]
     return "\n".join([*lines, k.opaque]).strip()
+
+
+def _where(guard: tuple[Aff, ...]) -> str:
+    return f" where {', '.join(map(str, guard))}" if guard else ""
 
 
 def _head(e: Expr) -> str:
     if isinstance(e, Load):
-        where = f" where {', '.join(map(str, e.guard))} else {e.fill}" if e.guard else ""
-        return f"load {e.tensor}[{', '.join(map(str, e.index))}]{where}"
+        return f"load {e.tensor}[{', '.join(map(str, e.index))}]{_where(e.guard)}{f' else {e.fill}' if e.guard else ''}"
     if isinstance(e, Const):
         return f"const {e.value!r}"
     if isinstance(e, Index):

@@ -8,6 +8,7 @@ from math import prod
 
 from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
+from autocomp.cost.derived import constant
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Work
 from autocomp.egraph.cut import Cut
@@ -37,6 +38,9 @@ class Prices:
         # Blocks read what is repeated along an axis in memory's order.
         repeats = {"broadcast"} if self.chip.runs_blocks else set[str]()
         self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape and n.enode.op not in repeats)
+        self._uneven = 1.0 if self.chip.runs_blocks else self.chip.numbers["uneven_products"]  # blocks store what is even and skip the rest
+        lane = self.chip.vector["f32"] / self.chip.cores / self.chip.clock * constant("lane_clocks")
+        self._apart = 0.0 if self.chip.runs_blocks else lane  # operations in whose time a result of a vector is stored by itself
         self.bytes = {c: t.bytes for c, t in self.subject.types.items()}
         self._near = self.chip.on_chip
         clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]
@@ -82,7 +86,8 @@ class Prices:
         picks = {s.nodes[x].cls: s.nodes[x] for x in cut.nodes}
         for i in sorted(cut.nodes & self._matrix):
             f = s.nodes[i].form
-            matrix += f.matrix * again.get(i, 1.0)  # overlapping windows ask for the link before once each
+            matrix += f.matrix * again.get(i, 1.0) * (self._uneven if f.uneven else 1.0)  # windows that overlap ask for a link once each
+            vector += self._apart * f.out.elements if f.apart else 0.0
             if f.matrix >= most:  # of a chain, the largest
                 most, (m, _, k) = f.matrix, f.mnk
                 m *= repeats(s, s.nodes[i], picks)

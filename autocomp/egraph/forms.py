@@ -8,15 +8,16 @@ they become kernels whose operands are all in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from autocomp.cost.derived import constant
-from autocomp.ir.affine import Aff, FloorDiv
-from autocomp.ir.body import Comprehension, Const, Contract, Expr, Gather, Index, Inside, Map, Read, Reduce, bound_axes, postorder
+from autocomp.egraph.split import digits
+from autocomp.ir.affine import Aff, FloorDiv, Mod, aff
+from autocomp.ir.body import Axis, Comprehension, Const, Contract, Expr, Gather, Index, Inside, Map, Read, Reduce, bound_axes, postorder
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.node import Attrs
@@ -61,8 +62,9 @@ class Form:
     read in several ways (its producer then has to be in memory).
 
     vector, special: operations for the whole output; matrix: floating point operations of the contraction; m, n, k,
-    batch: its extents; extents: those of the reduced axes (over 1), sorted by text. lane_extent: extent of the output's
-    innermost (merged) axis; lane_stride: the largest element distance between its neighbours in a window's operand.
+    batch: its extents; uneven: its factors are read at floors or remainders that a kernel does not make axes of; apart: neighbours of
+    its results lie in steps, as digits of an axis; extents: those of the reduced axes (over 1), sorted by text. lane_extent: extent of the
+    output's innermost (merged) axis; lane_stride: the largest element distance between its neighbours in a window's operand.
     running: extent of the axis along which a reduction runs (`ir.scans`), 0 for others.
     shares: of each operand's elements those that are read, where that is less than all (slices, lookups); () for all of them.
     `spec` is equal for two contractions that differ in their second factor only.
@@ -81,6 +83,8 @@ class Form:
     matrix: float = 0.0
     mnk: tuple[int, int, int] = (0, 0, 0)
     batch: int = 1
+    uneven: bool = False
+    apart: bool = False
     lane_extent: int = 1
     lane_stride: int = 1
     running: int = 0
@@ -262,13 +266,33 @@ def _floor(num: Aff, den: int) -> Aff:
 
 def _contraction(comp: Comprehension, h: Contract, ins: tuple[TensorType, ...]) -> dict[str, object]:
     """m, n, k, batch, the operation count, and what the innermost output axis looks like to vector lanes."""
-    a, b = _names(h.a), _names(h.b)
-    out = [x for x in comp.axes if x.extent != 1]
+    whole = [x for x in comp.axes if x.extent != 1]
+    out, (a, b), uneven = _by_digits(whole, (h.a, h.b))
     k = extent_product(x.extent for x in h.axes)
     m = extent_product(x.extent for x in out if x.name in a and x.name not in b)
     n = extent_product(x.extent for x in out if x.name in b and x.name not in a)
     batch = extent_product(x.extent for x in out if x.name in a and x.name in b)
-    return {"mnk": (m, n, k), "batch": batch, "matrix": 2.0 * m * n * k * batch, **_lanes(comp, h, ins)}
+    return {"mnk": (m, n, k), "batch": batch, "matrix": 2.0 * m * n * k * batch, "uneven": uneven,
+            "apart": bool(whole) and out[-1] != whole[-1], **_lanes(comp, h, ins)}  # fmt: skip
+
+
+def _by_digits(axes: Sequence[Axis], factors: Sequence[Expr]) -> tuple[list[Axis], list[frozenset[str]], bool]:
+    """Axes of which a kernel makes two (`egraph.split`) as two, those that each factor names, and whether floors and remainders stay.
+
+    x[o // 2 + t] * w[2*t + o mod 2]  over o:63   ->   o.high:32 o.low:2, of which w names o.low alone
+    """
+    read = [[i for e in postorder(f) if isinstance(e, Read) for i in e.index] for f in factors]
+    used = {x.name: {d for f in read for i in f for n, d in digits(i) if n == x.name} for x in axes if isinstance(x.extent, int)}
+    apart = {n for f in read for i in f for x, _ in i.terms if isinstance(x, Mod) for n in x.num.names()}  # a low digit by itself
+    by = {n: next(iter(d)) for n, d in used.items() if len(d) == 1 and n in apart}
+    pair = {x.name: (Axis(f"{x.name}.high", -(-x.extent // by[x.name])), Axis(f"{x.name}.low", by[x.name]))  # type: ignore[operator]
+            for x in axes if x.name in by}  # fmt: skip
+    place = {n: aff(high.name) * by[n] + low.name for n, (high, low) in pair.items()}
+    extents = {x.name: int(x.extent) for p in pair.values() for x in p}  # type: ignore[arg-type]
+    split = [[i.substitute(place).simplify(extents) for i in f] for f in read]
+    even = all(x.extent % by[x.name] == 0 for x in axes if x.name in by) and all(i.is_affine for f in split for i in f)  # type: ignore[operator]
+    names = [frozenset().union(*(i.names() for i in f)) for f in split]
+    return [x for a in axes for x in pair.get(a.name, (a,))], names, not even
 
 
 def _online(comp: Comprehension, h: Reduce) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
     names = tensor_names(c, s)
     kernels: dict[str, Kernel] = {}
     taken: dict[str, int] = {}
-    built = Bodies(s)
+    built = Bodies(s, c.enum.chip.runs_blocks)
     model = Provenance(c, s)
     calls, predicted = [], 0.0
     for x in kernel_order(c, s):

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Recurrence, Reduce, postorder, rewrite
-from autocomp.ir.kernel import Arg, Kernel, Store
+from autocomp.ir.kernel import Arg, Kernel
 
 
 def merge_axes(k: Kernel) -> Kernel:
@@ -44,7 +44,7 @@ def _merged(k: Kernel, a: Axis, b: Axis) -> Kernel | None:
     names = {a.name, b.name}
     place: dict[str, int | None] = {}
     shapes = {x.name: x.type.shape for x in (*k.inputs, *k.outputs)}
-    uses: list[tuple[str, tuple[Aff, ...], tuple[Aff, ...]]] = [(s.tensor, s.index, ()) for s in k.stores]
+    uses: list[tuple[str, tuple[Aff, ...], tuple[Aff, ...]]] = [(s.tensor, s.index, s.guard) for s in k.stores]
     for e in nodes:
         if isinstance(e, Load):
             uses.append((e.tensor, e.index, e.guard))
@@ -98,7 +98,7 @@ def _rebuilt(k: Kernel, a: Axis, b: Axis, new: Axis, place: dict[str, int]) -> K
         s = x.type.shape
         return replace(x, type=replace(x.type, shape=(*s[:d], s[d] * s[d + 1], *s[d + 2 :])))  # type: ignore[operator]
 
-    stores = tuple(Store(s.tensor, shorter(s.tensor, s.index), rewrite(s.value, one)) for s in k.stores)
+    stores = tuple(replace(s, index=shorter(s.tensor, s.index), value=rewrite(s.value, one)) for s in k.stores)
     return replace(
         k, axes=_axes(k.axes, a, b, new), inputs=tuple(map(arg, k.inputs)), outputs=tuple(map(arg, k.outputs)), stores=stores
     )

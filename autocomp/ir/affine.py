@@ -191,6 +191,7 @@ class Aff:
 
         floor((64*h + d)/64) with 0 <= d < 64  ->  h;   ((64*h + d) mod 64)  ->  d
         floor((2*h + d)/64) with 0 <= d < 2  ->  floor(h/32);   ((2*h + d) mod 64)  ->  2*(h mod 32) + d
+        floor((2*h + d + 1)/2) with 0 <= d < 2  ->  h + d;   ((1 + 2*d) mod 3)  ->  1 - d
         """
         out = Aff((), self.const)
         for a, c in self.terms:
@@ -203,6 +204,11 @@ class Aff:
             lo, hi = rest.range(extents) if rest.names() <= extents.keys() else (-1, 0)
             if lo >= 0 and hi < a.den:
                 new = Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den) if isinstance(a, FloorDiv) else rest
+            elif len(rest.terms) == 1 and isinstance(axis := rest.terms[0][0], str) and extents.get(axis) == 2:  # two values lie on a line
+                first, second = (divmod(rest.eval({axis: k}), a.den)[isinstance(a, Mod)] for k in (0, 1))
+                new = Aff(((axis, second - first),) if second != first else (), first)
+                if isinstance(a, FloorDiv):
+                    new = new + Aff.make(((t, k // a.den) for t, k in whole.terms), whole.const // a.den)
             else:
                 new = _by_common_factor(num, a, extents)
             out = out + new * c

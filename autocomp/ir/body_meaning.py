@@ -187,7 +187,8 @@ def evaluate(
         index = [m.index(i) for i in store.index]
         value = m.value(store.value)
         full = np.broadcast_shapes(value.shape, *(np.shape(i) for i in index))
-        y[tuple(np.broadcast_to(i, full) for i in index)] = np.broadcast_to(value, full)
+        stored = np.broadcast_to(m.inside(store.guard), full) if store.guard else slice(None)
+        y[tuple(np.broadcast_to(i, full)[stored] for i in index)] = np.broadcast_to(value, full)[stored]
         out[arg.name] = y
     return out
 

@@ -26,11 +26,12 @@ class Arg:
 
 @dataclass(frozen=True)
 class Store:
-    """out[index] = value for every point of the kernel's domain (index lacks an axis only if value does)."""
+    """out[index] = value for every point of the kernel's domain (index lacks an axis only if value does) where every guard is >= 0."""
 
     tensor: str
     index: tuple[Aff, ...]
     value: Expr
+    guard: tuple[Aff, ...] = ()
 
 
 @dataclass(frozen=True)

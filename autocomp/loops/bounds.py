@@ -30,7 +30,7 @@ def check_accesses(kernel: Kernel) -> None:
     shape = {a.name: a.type.shape for a in (*kernel.inputs, *kernel.outputs)}
     for store in kernel.stores:
         bound = {a.name: a.extent for a in (*kernel.axes, *bound_axes(store.value))}
-        todo: list[tuple[str, Guard, Guard, tuple[Dim, ...]]] = [(store.tensor, store.index, (), shape[store.tensor])]
+        todo: list[tuple[str, Guard, Guard, tuple[Dim, ...]]] = [(store.tensor, store.index, store.guard, shape[store.tensor])]
         for e, guard in _guarded(store.value):
             if isinstance(e, Load):
                 todo.append((e.tensor, e.index, (*guard, *e.guard), shape[e.tensor]))

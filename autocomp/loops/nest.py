@@ -168,7 +168,7 @@ def _of(kernel: Kernel) -> LoopNest:
         reads = tuple(_reads(store.value, cells))
         used = frozenset().union(*(i.names() for i in store.index), *(_names(store.value),))
         axes = tuple(a for a in kernel.axes if a.name in used)
-        statements.append(Statement(f"S{n}", "store", axes, reads, (Access(store.tensor, store.index),)))
+        statements.append(Statement(f"S{n}", "store", axes, reads, (Access(store.tensor, store.index, store.guard),)))
     return LoopNest.make(tuple(statements))
 
 

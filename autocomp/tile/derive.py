@@ -82,7 +82,7 @@ class Deriver(Values):
                     "map", "y", t.dtype, axes, srcs=(value,), expr=Map(t.dtype, "cast", (Value(self.bufs[value].dtype, value),))
                 )
             shape, index = dense(t.shape, st.index)
-            outputs.append(Tensor(st.tensor, t.dtype, axes, tuple(self.extent[a] for a in axes), st.tensor, shape, index))
+            outputs.append(Tensor(st.tensor, t.dtype, axes, tuple(self.extent[a] for a in axes), st.tensor, shape, index, st.guard))
             if torn := next((a for a in self.grid if a not in axes), ""):
                 raise UnsupportedOp(f"{st.tensor} has no axis {torn}, along which blocks would each store it",
                                     where=f"kernel {self.k.name}", hint="leave the axis whole in the tile")  # fmt: skip

@@ -79,15 +79,21 @@ def expected(kernel: Kernel, arrays: Mapping[str, np.ndarray], sizes: Mapping[st
     error = relative_error(values)
     out = []
     for axes, at in _windows(kernel, sizes, elements or ELEMENTS, operations or OPERATIONS):
-        moved = [(substitute(s.value, at), tuple(i.substitute(at) for i in s.index)) for s in kernel.stores]
-        meaning = [Meaning(axes, [v for v, _ in moved], sizes, wide, _fetch(kernel, arrays, sizes)) for wide in (True, False)]
-        for arg, (value, index) in zip(kernel.outputs, moved):
+        moved = [replace(s, index=tuple(i.substitute(at) for i in s.index), value=substitute(s.value, at),
+                         guard=tuple(g.substitute(at) for g in s.guard)) for s in kernel.stores]  # fmt: skip
+        meaning = [Meaning(axes, [s.value for s in moved], sizes, wide, _fetch(kernel, arrays, sizes)) for wide in (True, False)]
+        for arg, store in zip(kernel.outputs, moved):
             with np.errstate(all="ignore"):
-                want, own = meaning[0].value(value), meaning[1].value(value)
+                want, own = meaning[0].value(store.value), meaning[1].value(store.value)
                 t = arg.type.dtype
                 skip = ~np.isfinite(np.asarray(own, np.float64)) & np.isfinite(want) if t.is_float else np.zeros((1,) * want.ndim, bool)
             relative = SAFETY * max(error, t.eps, coarse) if t.is_float else 0.0
-            out.append(Part(arg.name, tuple(meaning[0].index(i) for i in index), want, skip, relative))
+            places = tuple(meaning[0].index(i) for i in store.index)
+            if store.guard:
+                stored = np.broadcast_to(meaning[0].inside(store.guard), np.broadcast_shapes(want.shape, *(i.shape for i in places)))
+                want, skip, *at_ = (np.broadcast_to(x, stored.shape)[stored] for x in (want, skip, *places))
+                places = tuple(at_)
+            out.append(Part(arg.name, places, want, skip, relative))
     return out
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from autocomp.targets.cuda.tma import BOX, CHUNK, CHUNKS, RANK, Bulk, check_guard, ends_together
+from autocomp.targets.cuda.tma import BOX, CHUNK, CHUNKS, RANK, Bulk, along, check_guard, ends_together
 from autocomp.targets.source import TensorMap
 
 from autocomp.errors import UnsupportedOp
@@ -183,7 +183,7 @@ class _Patch:
         what = f"dimension {len(self.view.index) - 1 if d is None else d}"
         pitch, here = prod(self.box), [a for a in sorted(index.names()) if self.true.get(a, 1) > 1]
         rows = [a for a in here if a in self.stride]
-        if len(rows) > 1 or len(here) - len(rows) > 1 or any(index.coef(a) < 1 for a in here):
+        if len(rows) > 1 or len(here) - len(rows) > 1 or not along(index, here) or any(index.coef(a) < 1 for a in here):
             raise self.refuse(f"{what} is read at {index}")
         for a in rows:
             if self.stride[a] < self.wide and self.stride[a] != pitch * index.coef(a):

@@ -93,6 +93,11 @@ def side_by_side(index: Aff, axes: Sequence[str], tile: Mapping[str, int], exten
     return all(tile[a] == extent[a] and index.coef(b) == index.coef(a) * tile[a] for a, b in zip(axes, axes[1:]))
 
 
+def along(index: Aff, axes: Sequence[str]) -> bool:
+    """Whether an index steps evenly along each of the axes: none of them is in a floor or a remainder."""
+    return not any(a in x.num.names() for x, _ in index.terms if not isinstance(x, str) for a in axes)
+
+
 def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], inner: str, exact: frozenset[str],
                where: str, chunk: int = CHUNK) -> tuple[TensorMap, tuple[Aff, ...], int]:  # fmt: skip
     """(descriptor, start coordinates, rows of a box) of a view's tile.
@@ -114,7 +119,7 @@ def tensor_map(t: Tensor, tile: Mapping[str, int], extent: Mapping[str, Dim], in
         index, n = t.index[d], t.shape[d]
         wide = sorted((a for a in index.names() if tile.get(a, 1) > 1), key=lambda a: (index.coef(a), a))
         step = index.coef(wide[0]) if wide else 1
-        if not side_by_side(index, wide, tile, extent) or not 1 <= step <= (STEP if d < len(t.index) - 1 else 1):
+        if not along(index, wide) or not side_by_side(index, wide, tile, extent) or not 1 <= step <= (STEP if d < len(t.index) - 1 else 1):
             raise refuse(f"dimension {d} is read at {index}")
         here = prod(tile[a] for a in wide)
         if len(wide) > 1 and exact & set(wide):

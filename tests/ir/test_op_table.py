@@ -28,6 +28,7 @@ def ints(*shape, lo=-9, hi=9, dtype="i4"):
 
 
 WINDOW = {"strides": (2, 1), "lo": (1, 0), "hi": (1, 2), "dilations": (1, 2)}
+SPREAD = {"spread": (2, 3), "lo": (1, 0), "hi": (1, 2), "dilations": (1, 2)}
 SPACE1 = {"strides": (2,), "lo": (2,), "hi": (1,), "dilations": (2,)}
 SAMPLES = {
     "transpose": [((floats(2, 3, 5),), {"perm": (2, 0, 1)})],
@@ -75,6 +76,12 @@ SAMPLES = {
         ((floats(2, 4, 7, 9), floats(6, 2, 3, 3)), {**WINDOW, "groups": 2}),
         ((floats(2, 7, 9, 4), floats(3, 3, 2, 6)), {**WINDOW, "groups": 2, "layout": "nhwc"}),
         ((floats(1, 3, 8), floats(3, 1, 2)), {**SPACE1, "groups": 3}),
+    ],
+    "conv_spread": [
+        ((floats(2, 4, 3, 4), floats(6, 2, 3, 3)), {**SPREAD, "groups": 2}),
+        ((floats(2, 3, 4, 4), floats(3, 2, 4, 6)), {**SPREAD, "layout": "nhwc"}),
+        ((floats(1, 3, 5), floats(3, 1, 4)), {"spread": (3,), "lo": (-1,), "hi": (2,), "dilations": (2,), "groups": 3}),
+        ((floats(1, 5, 3), floats(4, 2, 3)), {"spread": (4,), "lo": (2,), "hi": (4,), "dilations": (3,), "layout": "nhwc_ohwi"}),
     ],
     "maxpool": [((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}), ((ints(1, 2, 8),), {**SPACE1, "window": (3,)})],
     "sumpool": [((floats(2, 7, 9, 4),), {**WINDOW, "window": (3, 3), "layout": "nhwc"})],
@@ -236,6 +243,7 @@ def test_pointwise_entries_broadcast(name):
             {"strides": (1, 1), "lo": (0, 0), "hi": (0, 0), "dilations": (1, 1)},
             "do not divide into 1 groups",
         ),
+        ("conv_spread", [(1, 3, 8), (4, 3, 3)], {"spread": (2,), "lo": (0,), "hi": (0,), "dilations": (4,)}, "have a common divisor"),
         ("reduce_sum", [(3,)], {"axes": (1,)}, "axes [1] are not distinct dimensions of f32[3]"),
         ("add", [(3,)], {}, "takes 2 operands, got 1"),
         ("reduce_sum", [(3,)], {}, "needs attribute axes"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -66,12 +66,14 @@ def _transpose_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
 
 
 def _transpose_decompose(b: Any, nodes: Any, a: Attrs) -> Any:
-    """conv(x with stride - 1 zeros between its elements, weights flipped and with their channels exchanged)."""
+    """conv(x with stride - 1 zeros between its elements, weights flipped and with their channels exchanged): a conv_spread of fixed sizes
+    whose strides and dilations have no common divisor, else a conv of zeros that are stored."""
     x, w = nodes
     s, window, g, rank = x.type.shape, w.type.shape[2:], a["groups"], len(a["strides"])
-    if any(k > 1 for k in a["strides"]):
-        spread = [v for d in s[2:] for v in (d, 1)]
-        x = b.op("reshape", x, shape=(*s[:2], *spread))
+    spread = any(k > 1 for k in a["strides"])
+    known = all(isinstance(d, int) for d in s[1:]) and all(k == 1 or gcd(k, d) == 1 for k, d in zip(a["strides"], a["dilations"]))
+    if spread and not known:
+        x = b.op("reshape", x, shape=(*s[:2], *(v for d in s[2:] for v in (d, 1))))
         x = b.op("pad", x, lo=(0,) * (2 + 2 * rank), hi=(0, 0, *(v for k in a["strides"] for v in (0, k - 1))), value=0.0)
         x = b.op("reshape", x, shape=(*s[:2], *(product(v) for v in zip(s[2:], a["strides"]))))
     c, per = w.type.shape[:2]
@@ -90,16 +92,12 @@ def _transpose_decompose(b: Any, nodes: Any, a: Attrs) -> Any:
         steps=(1, 1, *(-1 for _ in window)),
     )
     reach = [dil * (k - 1) for dil, k in zip(a["dilations"], window)]
-    return b.op(
-        "conv",
-        x,
-        w,
-        strides=(1,) * rank,
-        dilations=a["dilations"],
-        groups=g,
-        lo=tuple(r - lo for r, lo in zip(reach, a["lo"])),
-        hi=tuple(r - hi - (k - 1) for r, hi, k in zip(reach, a["hi"], a["strides"])),
-    )
+    around = {"lo": tuple(r - lo for r, lo in zip(reach, a["lo"])), "hi": tuple(r - hi for r, hi in zip(reach, a["hi"])),
+              "dilations": a["dilations"], "groups": g}  # fmt: skip
+    if spread and known:
+        return b.op("conv_spread", x, w, spread=a["strides"], **around)
+    around["hi"] = tuple(hi - (k - 1) for hi, k in zip(around["hi"], a["strides"]))
+    return b.op("conv", x, w, strides=(1,) * rank, **around)
 
 
 register(

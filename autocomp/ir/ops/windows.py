@@ -32,13 +32,13 @@ LAYOUTS = ("nchw", "nhwc", "nhwc_ohwi")
 WINDOW = {"strides": ..., "lo": ..., "hi": ..., "dilations": ..., "layout": "nchw"}
 
 
-def _split(t: TensorType, layout: str) -> tuple[Any, Any, tuple[Any, ...]]:
+def split(t: TensorType, layout: str) -> tuple[Any, Any, tuple[Any, ...]]:
     """(batch, channels, spatial) of data."""
     s = t.shape
     return (s[0], s[1], s[2:]) if layout == "nchw" else (s[0], s[-1], s[1:-1])
 
 
-def _join(n: Any, c: Any, spatial: tuple[Any, ...], layout: str) -> tuple[Any, ...]:
+def join(n: Any, c: Any, spatial: tuple[Any, ...], layout: str) -> tuple[Any, ...]:
     return (n, c, *spatial) if layout == "nchw" else (n, *spatial, c)
 
 
@@ -50,7 +50,7 @@ def _check(name: str, t: TensorType, a: Attrs, kernel: tuple[Any, ...]) -> tuple
         raise ModelError(f"strides, lo, hi, dilations and window must have {rank} entries for {t}", where=name)
     if a["layout"] not in (LAYOUTS if name == "conv" else LAYOUTS[:2]):
         raise ModelError(f"layout '{a['layout']}' is none of {', '.join(LAYOUTS if name == 'conv' else LAYOUTS[:2])}", where=name)
-    spatial = _split(t, a["layout"])[2]
+    spatial = split(t, a["layout"])[2]
     if any(not isinstance(d, int) for d in kernel):
         raise UnsupportedOp("a window of symbolic size", where=name, hint="fix it with dims={...}")
     out: list[Dim] = []
@@ -69,7 +69,7 @@ def _positions(
     t: TensorType, a: Attrs, out_axes: tuple[Axis, ...], k_axes: tuple[Axis, ...]
 ) -> tuple[tuple[Aff, ...], tuple[Aff, ...]]:
     """(spatial input indices, guards that are needed)."""
-    spatial = _split(t, a["layout"])[2]
+    spatial = split(t, a["layout"])[2]
     index, guard = [], []
     for o, k, s, lo, hi, dil, d in zip(out_axes, k_axes, a["strides"], a["lo"], a["hi"], a["dilations"], spatial):
         i = aff(o.name) * s + aff(k.name) * dil - lo
@@ -99,7 +99,7 @@ def _patches(x: np.ndarray, a: Attrs, kernel: tuple[int, ...], out: tuple[int, .
 
 
 # ---- convolution
-def _kernel_shape(w: TensorType, layout: str) -> tuple[Any, Any, tuple[Any, ...]]:
+def kernel_shape(w: TensorType, layout: str) -> tuple[Any, Any, tuple[Any, ...]]:
     """(output channels, input channels a group, window) of weights."""
     s = w.shape
     if layout == "nhwc_ohwi":
@@ -111,13 +111,13 @@ def _conv_infer(t: Types, a: Attrs) -> TensorType:
     x, w = t
     if x.rank < 3 or w.rank != x.rank or x.dtype != w.dtype or x.dtype.kind == "b":
         raise ModelError(f"data {x} and weights {w} do not match", where="conv")
-    oc, icg, kernel = _kernel_shape(w, a["layout"])
+    oc, icg, kernel = kernel_shape(w, a["layout"])
     spatial = _check("conv", x, a, kernel)
-    n, c, _ = _split(x, a["layout"])
+    n, c, _ = split(x, a["layout"])
     g = a["groups"]
     if g < 1 or c != icg * g or oc % g:
         raise ModelError(f"{c} channels, {oc} outputs and weights {w} do not divide into {g} groups", where="conv")
-    return TensorType(x.dtype, _join(n, oc, spatial, a["layout"]))
+    return TensorType(x.dtype, join(n, oc, spatial, a["layout"]))
 
 
 def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
@@ -127,7 +127,7 @@ def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     elif a["layout"] == "nhwc_ohwi":
         w = np.moveaxis(w, -1, 1)
     oc, icg, kernel, g = w.shape[0], w.shape[1], w.shape[2:], a["groups"]
-    spatial = _split(out, a["layout"])[2]
+    spatial = split(out, a["layout"])[2]
     y = np.zeros((x.shape[0], g, oc // g, *spatial), np.result_type(x, w))
     for k, patch in _patches(x, a, kernel, spatial, 0):
         patch = patch.reshape(x.shape[0], g, icg, prod(spatial))
@@ -140,27 +140,36 @@ def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
 
 def _conv_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     x, w = t
+    spatial = split(out, a["layout"])[2]
+    places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(spatial))  # names that no symbol may have: guards also name sizes
+    taps = tuple(Axis(f"r{1 + j}", d) for j, d in enumerate(kernel_shape(w, a["layout"])[2]))
+    index, guard = _positions(x, a, places, taps)
+    return convolved(t, a, out, taps, index, guard, tuple(aff(k.name) for k in taps))
+
+
+def convolved(t: Types, a: Attrs, out: TensorType, taps: tuple[Axis, ...], index: tuple[Aff, ...], guard: tuple[Aff, ...],
+              tap: tuple[Aff, ...], tap_guard: tuple[Aff, ...] = ()) -> Comprehension:  # fmt: skip
+    """Sums over channels r0 and `taps` of data at the spatial `index` times weights at `tap`; places of the output are i0 .. (batch,
+    channels, spatial)."""
+    x, w = t
     layout = a["layout"]
-    oc, icg, kernel = _kernel_shape(w, layout)
-    n_, _, spatial = _split(out, layout)
-    n, o = Axis("i0", n_), Axis("i1", oc)  # names that no symbol may have: guards also name sizes
+    oc, icg, _ = kernel_shape(w, layout)
+    n_, _, spatial = split(out, layout)
+    n, o = Axis("i0", n_), Axis("i1", oc)
     places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(spatial))
     c = Axis("r0", icg)
-    taps = tuple(Axis(f"r{1 + j}", d) for j, d in enumerate(kernel))
-    index, guard = _positions(x, a, places, taps)
     per = oc // a["groups"]
     channel = aff("r0") if a["groups"] == 1 else (aff("i1") // per * icg + "r0").simplify({"i1": oc, "r0": icg})
-    data = Read(x.dtype, 0, _join(aff("i0"), channel, index, layout), guard)
-    tap_index = tuple(aff(k.name) for k in taps)
+    data = Read(x.dtype, 0, join(aff("i0"), channel, index, layout), guard)
     weight_index = {
-        "nchw": (aff("i1"), aff("r0"), *tap_index),
-        "nhwc": (*tap_index, aff("r0"), aff("i1")),
-        "nhwc_ohwi": (aff("i1"), *tap_index, aff("r0")),
+        "nchw": (aff("i1"), aff("r0"), *tap),
+        "nhwc": (*tap, aff("r0"), aff("i1")),
+        "nhwc_ohwi": (aff("i1"), *tap, aff("r0")),
     }[layout]
-    weights = Read(w.dtype, 1, weight_index)
+    weights = Read(w.dtype, 1, weight_index, tap_guard)
     reduced = (c, *taps) if layout == "nchw" else (*taps, c)
     sums = _alone if icg == per == 1 else contracted
-    return Comprehension(_join(n, o, places, layout), sums(out.dtype, reduced, data, weights))
+    return Comprehension(join(n, o, places, layout), sums(out.dtype, reduced, data, weights))
 
 
 def _alone(out: DType, axes: tuple[Axis, ...], data: Expr, weights: Expr) -> Expr:
@@ -189,8 +198,8 @@ def _pool_infer(name: str) -> Callable[[Types, Attrs], TensorType]:
         if t[0].rank < 3 or t[0].dtype.kind == "b":
             raise ModelError(f"does not take {t[0]}", where=name)
         spatial = _check(name, t[0], a, a["window"])
-        n, c, _ = _split(t[0], a["layout"])
-        return TensorType(t[0].dtype, _join(n, c, spatial, a["layout"]))
+        n, c, _ = split(t[0], a["layout"])
+        return TensorType(t[0].dtype, join(n, c, spatial, a["layout"]))
 
     return infer
 
@@ -198,7 +207,7 @@ def _pool_infer(name: str) -> Callable[[Types, Attrs], TensorType]:
 def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
     def reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         x = xs[0].astype(np.float32) if xs[0].dtype in SHORT_NUMPY else xs[0]
-        spatial = _split(out, a["layout"])[2]
+        spatial = split(out, a["layout"])[2]
         y: Any = None
         for _, patch in _patches(x, a, a["window"], spatial, fill(x.dtype)):
             y = patch.copy() if y is None else combine(y, patch)
@@ -210,14 +219,14 @@ def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[
 
 def _pool_meaning(monoid: str, fill: Callable[[np.dtype], Any]) -> Callable[[Types, Attrs, TensorType], Comprehension]:
     def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
-        n_, c_, spatial = _split(out, a["layout"])
+        n_, c_, spatial = split(out, a["layout"])
         places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(spatial))
         taps = tuple(Axis(f"r{j}", d) for j, d in enumerate(a["window"]))
         index, guard = _positions(t[0], a, places, taps)
         read = Read(
-            t[0].dtype, 0, _join(aff("i0"), aff("i1"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0
+            t[0].dtype, 0, join(aff("i0"), aff("i1"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0
         )
-        axes = _join(Axis("i0", n_), Axis("i1", c_), places, a["layout"])
+        axes = join(Axis("i0", n_), Axis("i1", c_), places, a["layout"])
         wide = F32 if monoid == "sum" and out.dtype in SHORT_FLOATS else out.dtype
         from autocomp.ir.body import Map
 
@@ -319,7 +328,7 @@ def _avg_counts(t: TensorType, a: Attrs, out: TensorType) -> list[np.ndarray]:
 def _avg_axes(t: TensorType, a: Attrs, out: TensorType) -> Any:
     """(size, stride, lo, hi, dilation, window, outputs) of each spatial dimension."""
     return zip(
-        _split(t, a["layout"])[2], a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], _split(out, a["layout"])[2], strict=True
+        split(t, a["layout"])[2], a["strides"], a["lo"], a["hi"], a["dilations"], a["window"], split(out, a["layout"])[2], strict=True
     )
 
 
@@ -382,7 +391,7 @@ def _avg_decompose(b: Any, x: Any, a: Attrs) -> Any:
     wide = F32 if t.dtype in SHORT_FLOATS else t.dtype
     y = x[0] if wide == t.dtype else b.op("cast", x[0], to=wide.name)
     y = b.op("sumpool", y, **window)
-    if any(isinstance(d, Sym) for d in _split(t, a["layout"])[2]):
+    if any(isinstance(d, Sym) for d in split(t, a["layout"])[2]):
         y = _avg_open(b, x[0], y, a, wide)
         return y if wide == t.dtype else b.op("cast", y, to=t.dtype.name)
     counts = _avg_counts(t, a, y.type)
