@@ -66,6 +66,10 @@ class Cover:
     def used(self) -> list[int]:
         return sorted(c for c, n in self.refs.items() if n > 0 and c in self.pick)
 
+    def recount(self) -> None:
+        """The total anew: of forms whose prices are far apart the sums of differences leave rounding behind."""
+        self.total = sum(self.pick[x].time for x in self.used())
+
     def _choose(self, c: int, cut: Cut) -> None:
         """pick[c] = cut; the indices keep what earlier cuts had, so that `users` and `holders` look at few classes."""
         if self.pick.get(c) is cut:

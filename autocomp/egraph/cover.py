@@ -107,6 +107,7 @@ def _improve(c: Cover, s: Subject) -> None:
                     if current().passed("cover", "moves to a cheaper cover"):
                         return
                     move(x)
+        c.recount()
         if c.total >= before * (1 - 1e-9):
             break
 
