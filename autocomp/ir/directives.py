@@ -44,6 +44,7 @@ _TABLE = (
     Directive("exp2_scores", "scores are scaled to base 2 in their product's factor, and their base is left out while none is needed",
               ("mma_row_sums",)),
     Directive("one_load", "a choice between elements of one tensor is one load from a chosen place"),
+    Directive("common_values", "a quotient or another special function that stands twice, or is the same along an axis, is computed once"),
     Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),
     Directive("turned_store", "results leave through shared memory in memory's order, where threads have no neighbours of it"),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",

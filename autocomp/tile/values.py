@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autocomp.errors import UnsupportedOp
@@ -267,3 +267,8 @@ def _of_indices(e: Expr) -> bool:
 
 def values_of(e: Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(x.name for x in postorder(e) if isinstance(x, Value)))
+
+
+def with_values(e: Expr, by: Mapping[Expr, Expr]) -> Expr:
+    """The expression with other ones in the place of these parts, the largest first."""
+    return by[e] if e in by else e.with_args(tuple(with_values(a, by) for a in e.args)) if e.args else e

@@ -24,6 +24,7 @@ from autocomp.targets.ascend.geometry import values
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Expr, postorder
 from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value, walk
+from autocomp.tile.values import with_values
 
 Body = tuple[Loop | Stmt, ...]
 
@@ -94,7 +95,7 @@ def _overlapped(body: Body, p: TileProgram, bufs: list[Buf]) -> tuple[Body, list
             bufs = [*bufs, b]
             out.append(Stmt("map", b.name, expr=e))
         if isinstance(s.expr, Expr):
-            s = replace(s, expr=_with(s.expr, {e: Value(e.dtype, n) for e, n in kept.items() if is_late[i] or i < first[e]}))
+            s = replace(s, expr=with_values(s.expr, {e: Value(e.dtype, n) for e, n in kept.items() if is_late[i] or i < first[e]}))
         if is_late[i]:
             if s.op in ("reduce", "store") and not behind & {*s.srcs}:
                 raise UnsupportedOp(f"{s.dst} of a late sum is made of {', '.join(s.srcs)}", where=p.name, hint="leave softmax_overlap out")
@@ -122,9 +123,3 @@ def _of_this_round(e: Expr, behind: set[str]) -> Iterator[Expr]:
     elif mine:
         for a in e.args:
             yield from _of_this_round(a, behind)
-
-
-def _with(e: Expr, by: dict[Expr, Value]) -> Expr:
-    if e in by:
-        return by[e]
-    return e if not e.args else e.with_args(tuple(_with(a, by) for a in e.args))

@@ -14,6 +14,7 @@ from autocomp.ir.body import Const, Expr, Index, Inside, Map, postorder
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import F32
 from autocomp.tile.program import Loop, Stmt, Value
+from autocomp.tile.values import values_of, with_values
 
 
 def hoist(nest: Nest) -> Nest:
@@ -34,9 +35,9 @@ def hoist(nest: Nest) -> Nest:
                     name = _fresh(f"{e.fn}_row" if isinstance(e, Map) else "row", slots)
                     axes = tuple(a for a in nest.extent if a in (_axes(nest, e) or ()))
                     slots[name] = Slot(name, e.dtype, axes)
-                    out.append(Stmt("map", name, tuple(dict.fromkeys(v.name for v in postorder(e) if isinstance(v, Value))), e))
+                    out.append(Stmt("map", name, values_of(e), e))
                     made[e] = name
-                s = replace(s, expr=_with(s.expr, made))
+                s = replace(s, expr=with_values(s.expr, {e: Value(e.dtype, n) for e, n in made.items()}))
             out.append(s)
             made = {e: n for e, n in made.items() if not any(isinstance(v, Value) and v.name == s.dst for v in postorder(e))}
         return tuple(out)
@@ -77,14 +78,6 @@ def _axes(nest: Nest, e: Expr) -> frozenset[str] | None:
         elif not isinstance(x, (Map, Const)):
             return None
     return frozenset(out)
-
-
-def _with(e: Expr, made: dict[Expr, str]) -> Expr:
-    """The expression with parts that exist as values read from them."""
-    if e in made:
-        return Value(e.dtype, made[e])
-    args = tuple(_with(a, made) for a in e.args)
-    return e if all(x is y for x, y in zip(args, e.args, strict=True)) else e.with_args(args)
 
 
 def _fresh(name: str, taken: dict[str, Slot]) -> str:

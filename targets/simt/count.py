@@ -60,7 +60,7 @@ def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence
           exact: bool = False) -> Issued | None:  # fmt: skip
     """What `emit` would print of a tile program, as it is issued; None where a product's factors come straight to registers, which is
     not counted. Raises UnsupportedOp and DoesNotFit as `emit` does."""
-    at = fitted(p, schedule, chip, instructions, plain)  # before anything is counted: a schedule that does not fit has no price
+    p, at = fitted(p, schedule, chip, instructions, plain)  # before anything is counted: a schedule that does not fit has no price
     if any(x.instruction.load == "direct" for x in at.products.values()):
         return None
     return Counter(p, at, exact, schedule.directives).work(registers_of(chip, at.threads // at.cluster))

@@ -7,6 +7,7 @@ from math import prod
 
 from autocomp.targets.cpu.names import entry_name
 from autocomp.targets.simt.capacity import check_capacity, registers_of
+from autocomp.targets.simt.common_values import common_values
 from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
@@ -32,6 +33,7 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
     """
     at, printer = planned(p, schedule, chip, instructions, plain, exact, counted)
+    p = printer.p
     sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
     resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if schedule.instruction == "direct" else 1
     return source(p, at, printer, printer.text(), schedule.threads, header, headers, language, resident=resident)
@@ -41,7 +43,7 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
             exact: bool = False, counted: bool = False) -> tuple[Placement, Printer]:  # fmt: skip
     """The statements of the kernel's plan, neither ordered nor spelt, where a block holds all that they place: what values need
     (`fitted`), then what statements need beside (a reduction's or a scan's exchanges, a ring of a thread's own). Raises as `emit` does."""
-    at = fitted(p, schedule, chip, instructions, plain, counted)
+    p, at = fitted(p, schedule, chip, instructions, plain, counted)
     printer = Printer(p, at, exact, schedule.directives)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
@@ -61,18 +63,20 @@ def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
 
 
 def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
-           counted: bool = False) -> Placement:  # fmt: skip
-    """Where its values lie, if a block's shared memory and a thread's registers hold them. What reductions exchange through shared
-    memory comes on top (`planned`). Raises UnsupportedOp, DoesNotFit with the numbers."""
+           counted: bool = False) -> tuple[TileProgram, Placement]:  # fmt: skip
+    """The program with its common values named, and where its values lie, if a block's shared memory and a thread's registers hold them.
+    What reductions exchange through shared memory comes on top (`planned`). Raises UnsupportedOp, DoesNotFit with the numbers."""
     if schedule.cluster > 1 and "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
     if any(x.opt("parts") for x in _loops(p.body)):
         raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
                             hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
+    if "common_values" in schedule.directives:
+        p = common_values(p, lambda x: placed(x, schedule, chip, instructions, plain, counted))
     at = placed(p, schedule, chip, instructions, plain, counted)
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))
     check_grid(p)
-    return at
+    return p, at
 
 
 def check_grid(p: TileProgram) -> None:

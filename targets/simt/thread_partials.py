@@ -88,7 +88,7 @@ def _carried(p: TileProgram, loop: Loop) -> Carried:
         if s.op != "reduce" or not s.acc or s.expr not in ("add", "max", "min", "mul"):
             continue
         others = [x for x in inside if x is not s and s.dst in (x.dst, *x.srcs)]
-        if all(s.expr == "add" and _scales(x, s.dst) for x in others):
+        if all(s.expr == "add" and scales(x, s.dst) for x in others):
             out.append(s)
     elsewhere = {x for s, around in walk(p.body) if loop not in around for x in s.srcs}
     flat = not any(isinstance(n, Loop) for n in loop.body)
@@ -184,7 +184,7 @@ def _base(fold: Stmt, inside: list[Stmt], sums: set[str], elsewhere: set[str]) -
     while more := {s.dst for s in inside if mine & set(s.srcs)} - mine:
         mine |= more
     touched = [s for s in inside if s is not fold and mine & {s.dst, *s.srcs}]
-    moves = [s for s in touched if _scales(s, s.dst) and s.dst in sums]
+    moves = [s for s in touched if scales(s, s.dst) and s.dst in sums]
     for s in touched:
         if s.op == "reduce" and s.dst in sums:
             continue
@@ -206,10 +206,10 @@ def _carrier(s: Stmt, inside: list[Stmt]) -> str:
     if {x.name for x in e.args if isinstance(x, Value)} != {total, s.dst}:
         return ""
     others = [x for x in inside if x is not readers[0] and total in (x.dst, *x.srcs)]
-    return total if all(_scales(x, total) for x in others) else ""
+    return total if all(scales(x, total) for x in others) else ""
 
 
-def _scales(s: Stmt, name: str) -> bool:
+def scales(s: Stmt, name: str) -> bool:
     """name = name * something else, by a map."""
     e = s.expr
     if s.op != "map" or s.dst != name or not isinstance(e, Map) or e.fn != "mul":

@@ -42,6 +42,9 @@ HALVES = graph({"x": f"f16[{ROWS}, 128]"},
                f"%0 = slice(x, starts=[0, 64], limits=[{ROWS}, 128], steps=[1, 1])\n%1 = neg(%0)\n"
                f"%2 = slice(x, starts=[0, 0], limits=[{ROWS}, 64], steps=[1, 1])\n"
                "%3 = concat(%1, %2, axis=1)\n%4 = mul(%3, x)")  # fmt: skip
+COLUMNS = graph({"x": "f32[20011, 7]"},
+                f"%0 = reduce_sum(x, axes=[0], keepdims=1)\n%1 = mul(%0, const({1 / 20011}, f32))\n%2 = sub(x, %1)\n%3 = mul(%2, %2)\n"
+                f"%4 = reduce_sum(%3, axes=[0])\n%5 = mul(%4, const({1 / 20010}, f32))")  # fmt: skip
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
@@ -53,6 +56,7 @@ COUNTED = {
     "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "a100"), "batch_copies": (TURNED, "h200"),
     "prefetch_behind_reduction": (NORM, "h200"), "window_strips": (WINDOWS, "h200"),
     "turned_store": (MIXED, "h200"), "one_load": (HALVES, "h200"),
+    "common_values": (COLUMNS, "h200"),
 }  # fmt: skip
 
 

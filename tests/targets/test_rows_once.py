@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,12 +91,21 @@ def test_variances_of_long_columns_read_them_once():
 
 
 @needs_compiler
-@pytest.mark.parametrize("rows", [20011])
-def test_variances_are_right_on_the_cpu_model(model, tmp_path, rows):
-    program = autocomp.optimize(variance(rows, 7), target="cuda:h200")
-    assert "welford" in program.kernels[0].name
+@pytest.mark.parametrize(("schedule", "quotients"), [
+    (by_hand({"i0": 1}, threads=128, cluster=8), (1, 2)), (by_hand({"i0": 4, "r0": 512}, threads=64), (2, 6)),
+], ids=["whole", "chunks"])  # fmt: skip
+def test_variances_are_right_on_the_cpu_model(model, tmp_path, schedule, quotients):
+    """In either form the mean is divided once where it changes, not where each element needs it."""
+    program = autocomp.optimize(variance(20011, 7), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    assert "welford" in kernel.name
+    each = replace(schedule, directives=tuple(d for d in schedule.directives if d != "common_values"))
+    printed = [program.target.emit(kernel, s) for s in (schedule, each)]
+    assert tuple(s.text.partition("*/")[2].count(" / ac_max(") for s in printed) == quotients
+    assert [("common_values" in s.applied) for s in printed] == [True, False]
+    program.printed[kernel.name] = printed[0]
     program.executor = ModelExecutor(program, tmp_path, model)
-    x = (np.random.default_rng(rows).standard_normal((rows, 7)) + 30).astype(np.float32)
+    x = (np.random.default_rng(7).standard_normal((20011, 7)) + 30).astype(np.float32)
     np.testing.assert_allclose(np.asarray(program(x)), x.astype(np.float64).var(0, ddof=1), rtol=1e-4)
 
 
