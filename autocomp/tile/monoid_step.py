@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, prod
 
 import ml_dtypes
 
@@ -68,6 +68,9 @@ class MonoidStep:
         for s, op, lift in m.base:
             if not every and not self._asked(s):
                 continue
+            if counted := self._counted(s, op, lift, key):
+                new[s] = self._joined(s, op, counted, key) if self.carried else counted
+                continue
             src = v if lift == first else self._lifted(lift)
             if self.carried and not m.modules and not m.pick:
                 d.scope_for(set(d.bufs[src].axes)).body.append(Stmt("reduce", self.st[s], (src,), op, self.axis, True))
@@ -78,14 +81,29 @@ class MonoidStep:
                 expr = Map(d.state_dtype(e), "mul", (self._of(t), scale))
                 t = d.put("map", f"{s}_t", d.state_dtype(e), key, at=self._here(), srcs=(t,), expr=expr)
             if self.carried:
-                expr = Map(d.state_dtype(e), op, (self._of(self.st[s]), self._of(t)))
-                t = d.put("map", f"{s}1", d.state_dtype(e), key, at=self._here(), srcs=values_of(expr), expr=expr)
+                t = self._joined(s, op, t, key)
             elif m.bounded:  # of what a loop carries the start is the bound
                 dtype = d.state_dtype(e)
                 expr = Map(dtype, op, (self._of(t), Const(dtype, bound(op, dtype))))
                 t = d.put("map", f"{s}1", dtype, key, at=self._here(), srcs=(t,), expr=expr)
             new[s] = t
         return new
+
+    def _joined(self, s: str, op: str, t: str, key: Sequence[str]) -> str:
+        """The base's new value: the carried one and a turn's."""
+        dtype = self.d.state_dtype(self.e)
+        expr = Map(dtype, op, (self._of(self.st[s]), self._of(t)))
+        return self.d.put("map", f"{s}1", dtype, key, at=self._here(), srcs=values_of(expr), expr=expr)
+
+    def _counted(self, s: str, op: str, lift: str, key: Sequence[str]) -> str:
+        """A sum of a constant over tiles that none of their axes sticks out of, without its elements; "" elsewhere."""
+        d, e = self.d, self.e
+        sizes = [d.tile[a.name] or a.extent for a in e.axes]
+        if op != "add" or d.tails(e.axes, [a.name for a in e.axes]) or not all(isinstance(n, int) for n in sizes):
+            return ""
+        each = term(lift, self.value, e.dtype)
+        total = prod(sizes) * each.value if isinstance(each, Const) else None  # type: ignore[arg-type]
+        return "" if total is None else d.put("map", f"{s}_t", d.state_dtype(e), key, at=self._here(), expr=Const(e.dtype, float(total)))
 
     def _settle(self, m: Monoid, new: Mapping[str, str]) -> None:
         for s, _, _ in m.base:

@@ -81,4 +81,4 @@ def test_parts_of_one_state_are_made_by_one_step(text: str) -> None:
     program = autocomp.optimize(text)
     assert program.verify().ratio <= 1
     statements = [line for line in program.source().splitlines() if line.startswith(" *") and "= reduce" in line]
-    assert len(statements) == (1 if "output y = %0" in text else 2 if "max_sumexp" in text else 3)
+    assert len(statements) == (1 if "output y = %0" in text else 2)  # nobody counts the elements of a whole row
