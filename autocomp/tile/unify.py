@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import permutations
 
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Load, Reduce, bound_axes, free_axes, postorder, rewrite, substitute
 from autocomp.ir.kernel import Kernel
+
+TOGETHER = 3  # axes of a row that are renamed in one step
 
 
 def unify_axes(k: Kernel) -> Kernel:
@@ -20,8 +23,8 @@ def unify_axes(k: Kernel) -> Kernel:
         step = next(_renamings(k, values), None)
         if step is None:
             return k
-        old, new = step
-        k = replace(k, stores=tuple(replace(s, value=rename_axis(s.value, old, new)) for s in k.stores))
+        for old, new in step:
+            k = replace(k, stores=tuple(replace(s, value=rename_axis(s.value, old, new)) for s in k.stores))
 
 
 def rename_axis(root: Expr, old: str, new: str) -> Expr:
@@ -33,27 +36,36 @@ def rename_axis(root: Expr, old: str, new: str) -> Expr:
     return rewrite(substitute(root, {old: aff(new)}), go)
 
 
-def _renamings(k: Kernel, values: tuple[Expr, ...]) -> Iterator[tuple[str, str]]:
+def _renamings(k: Kernel, values: tuple[Expr, ...]) -> Iterator[list[tuple[str, str]]]:
+    """Renamings that make one load another: of an axis, or of several together (a row over channels and pixels has two of its own)."""
     bound: dict[str, Axis] = {a.name: a for v in values for a in bound_axes(v)}
     domain = {a.name: a for a in k.axes}
-    loads = {e for e in postorder(*values) if isinstance(e, (Load, Gather))}
+    loads = dict.fromkeys(e for e in postorder(*values) if isinstance(e, (Load, Gather)))
     free = free_axes(values)
     heavy = [e for e in postorder(*values) if isinstance(e, (Reduce, Contract))]
-    for name, axis in bound.items():
-        if name in domain:
-            continue
+
+    def may(name: str, other: str) -> bool:
+        if name not in bound or name in domain or (domain.get(other) or bound[other]).extent != bound[name].extent:
+            return False
         owners = [e for e in heavy if any(a.name == name for a in e.axes)]
+        if any(other in free[id(e)] or any(a.name == other for a in e.axes) for e in owners):
+            return False
+        caught = any(_captures(x, name, other, free) for e in owners for a in e.args for x in postorder(a))
+        return (other in domain or other < name) and not caught
+
+    for name in bound:
+        mine = [e for e in loads if name in free[id(e)]]
         for other in (*domain, *bound):
-            target = domain.get(other) or bound[other]
-            if other == name or target.extent != axis.extent:
-                continue
-            if any(other in free[id(e)] or any(a.name == other for a in e.axes) for e in owners):
-                continue
-            if any(_captures(x, name, other, free) for e in owners for a in e.args for x in postorder(a)):
-                continue
-            mine = [e for e in loads if name in free[id(e)]]
-            if any(substitute(e, {name: aff(other)}) in loads for e in mine) and (other in domain or other < name):
-                yield name, other
+            if other != name and may(name, other) and any(substitute(e, {name: aff(other)}) in loads for e in mine):
+                yield [(name, other)]
+    for e in loads:
+        for x in loads:
+            own, others = free[id(e)] - free[id(x)], free[id(x)] - free[id(e)]
+            if e.dtype == x.dtype and 1 < len(own) == len(others) <= TOGETHER:
+                for order in permutations(sorted(others)):
+                    pairs = [*zip(sorted(own), order, strict=True)]
+                    if all(may(*p) for p in pairs) and substitute(e, {n: aff(o) for n, o in pairs}) is x:
+                        yield pairs
 
 
 def _captures(e: Expr, name: str, other: str, free: Mapping[int, frozenset[str]]) -> bool:

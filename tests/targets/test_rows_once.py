@@ -109,6 +109,26 @@ def test_variances_are_right_on_the_cpu_model(model, tmp_path, schedule, quotien
     np.testing.assert_allclose(np.asarray(program(x)), x.astype(np.float64).var(0, ddof=1), rtol=1e-4)
 
 
+GROUPS = """%r = reshape(x, shape=[2, 3, 4, 40])
+%s = reduce_sum(%r, axes=[2, 3], keepdims=1)
+%m = mul(%s, const(0.00625, f32))
+%d = sub(%r, %m)
+%q = mul(%d, %d)
+%v = reduce_sum(%q, axes=[2, 3], keepdims=1)
+%i = rsqrt(%v)
+%y = mul(%d, %i)"""
+
+
+@needs_compiler
+def test_rows_over_two_axes_are_loaded_once(model, tmp_path):
+    """A group's channels and pixels are two axes of the mean, two of the variance, two of the result: each had a copy of its own."""
+    text = f"graph g\ninput x: f32[2, 12, 40]\n{GROUPS}\noutput y = %y\n"
+    program = autocomp.optimize(text, target="cuda:h200")
+    assert len(program.kernels) == 1 and program.source().count("= copy in0") == 1
+    program.executor = ModelExecutor(program, tmp_path, model)
+    assert program.verify().ratio <= 1 and autocomp.optimize(text).verify().ratio <= 1
+
+
 def test_a_row_is_divided_by_one_reciprocal():
     text = "graph g\ninput x: f32[512, 2048]\n%m = reduce_max(x, axes=[1], keepdims=1)\n%y = div(x, %m)\noutput y = %y\n"
     once, each = (autocomp.optimize(text, target="cuda:h200", without=w) for w in ([], ["idioms/divide-by-*row"]))

@@ -92,9 +92,9 @@ def _group_norm(c: Call, x: Node, w: Node | None, b: Node | None, n: Any, channe
     inner = (int(shape[1]) // groups, *shape[2:])  # type: ignore[arg-type]
     flat = c.op("reshape", wide(c, x), shape=(shape[0], groups, *inner))
     y, mean, inverse = centred(c, flat, tuple(range(2, flat.type.rank)), eps)
-    y = _per_channel(c, c.op("reshape", y, shape=shape), w, b)
+    y = c.cast(_per_channel(c, y, w, b, (groups, inner[0])), x.type.dtype)  # before the row is cut: in the kernel that has it
     of_group = lambda v: c.cast(c.op("reshape", v, shape=(shape[0], groups)), x.type.dtype)
-    return c.cast(y, x.type.dtype), of_group(mean), of_group(inverse)
+    return c.op("reshape", y, shape=shape), of_group(mean), of_group(inverse)
 
 
 def wide(c: Call, x: Node) -> Node:
@@ -110,8 +110,10 @@ def centred(c: Call, x: Node, axes: tuple[int, ...], eps: float) -> tuple[Node, 
     return c.op("mul", centred, inverse), mean, inverse
 
 
-def _per_channel(c: Call, x: Node, w: Node | None, b: Node | None) -> Node:
-    """x w + b with one number a channel, in the type of x."""
-    of = lambda v: c.op("reshape", c.cast(v, x.type.dtype), shape=(*v.type.shape, *[1] * (x.type.rank - 2)))
+def _per_channel(c: Call, x: Node, w: Node | None, b: Node | None, channels: tuple[Any, ...] = ()) -> Node:
+    """x w + b with one number a channel, in the type of x; `channels`: the dimensions behind the first that channels are, all in the
+    second if there are none."""
+    lead = lambda v: channels or v.type.shape
+    of = lambda v: c.op("reshape", c.cast(v, x.type.dtype), shape=(*lead(v), *[1] * (x.type.rank - 1 - len(lead(v)))))
     x = x if w is None else c.op("mul", x, of(w))
     return x if b is None else c.op("add", x, of(b))
