@@ -7,9 +7,11 @@ import struct
 from collections.abc import Sequence
 
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.sizes import with_computed
+from autocomp.ir.types import Sym
 from autocomp.runtime.frames import Frame
 from autocomp.runtime.host import HostExecutor
-from autocomp.runtime.plan import size_of
+from autocomp.runtime.plan import on_host, size_of
 
 KEPT = 16  # sets of sizes whose free frames are kept
 
@@ -19,8 +21,8 @@ class Addressed:
 
     def __init__(self, executor: HostExecutor) -> None:
         calls, index = executor.calls, executor.slots.index
-        opaque = next((c.kernel.opaque for c in calls.calls if c.kernel.opaque), "")
-        if opaque:
+        views = executor.slots.views
+        if opaque := on_host(calls, views):
             raise UnsupportedOp(f"'{opaque}' runs through its reference", where=calls.source.name, hint="call the program itself")
         self._executor = executor
         self._last = len(calls.calls)
@@ -38,6 +40,9 @@ class Addressed:
             else:
                 written.add(t)
                 self._made.append((k, index[t]))
+        given = {*inputs, *written}
+        self._views = [(index[t], index[of]) for t, of in views.items() if of in given]  # of others the frame knows where they lie
+        self._said = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym) and not d.is_computed})
         self._free: dict[tuple[int, ...], list[Frame]] = {}
 
     def __call__(self, key: tuple[int, ...], inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -57,9 +62,11 @@ class Addressed:
                 table[slot] = inputs[k]
         for k, slot in self._made:
             table[slot] = outputs[k]
+        for slot, of in self._views:
+            table[slot] = table[of]
         executor.run_frame(frame)
         for k, slot, t in self._copied:
-            ctypes.memmove(outputs[k], table[slot], size_of(executor.calls.tensors[t], executor.values(key)))
+            ctypes.memmove(outputs[k], table[slot], size_of(executor.calls.tensors[t], executor.values(frame.key)))
         free = self._free.get(key)
         if free is not None:
             free.append(frame)
@@ -69,4 +76,12 @@ class Addressed:
             while len(self._free) >= KEPT:
                 self._free.pop(next(iter(self._free)), None)
             self._free[key] = []
-        return self._executor.frame(key)
+        return self._executor.frame(self._sizes(key))
+
+    def _sizes(self, key: tuple[int, ...]) -> tuple[int, ...]:
+        """The values that the executor asks for: also sizes of inputs that are computed from others."""
+        executor = self._executor
+        if self._said == executor.open:
+            return key
+        values = with_computed(dict(zip(self._said, key)), executor.calls.computed)
+        return tuple([values[s] for s in executor.open])

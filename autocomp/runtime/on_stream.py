@@ -8,6 +8,7 @@ from typing import Any
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.sizes import with_computed
+from autocomp.ir.types import Sym
 from autocomp.runtime.cuda import CudaExecutor
 from autocomp.runtime.device_array import check
 from autocomp.runtime.plan import arena, on_host, size_of
@@ -27,7 +28,7 @@ class OnStream:
             raise UnsupportedOp(f"'{opaque}' runs through its reference", where=calls.source.name, hint="call the program itself")
         self._executor = executor
         self._inputs = [n.attrs["name"] for n in calls.source.inputs]
-        self._symbols = sorted({d.name for n in calls.source.inputs for d in n.type.shape if not isinstance(d, int)})
+        self._symbols = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym) and not d.is_computed})
         fixed = {*self._inputs, *calls.params, *calls.constants}
         self._written: dict[str, int] = {}
         self._copied: list[tuple[int, str]] = []  # (output, tensor) that are copied from what is there

@@ -58,6 +58,7 @@ class Trial:
         self._seen: set[Node] = set()
         for node in gm.graph.nodes:
             self._try(node)
+        self._regroups(gm)
         self._views(gm)
         self._shared(gm)
 
@@ -128,7 +129,7 @@ class Trial:
             n = stack.pop()
             if n in self._seen:
                 continue
-            if OPS[n.op].opaque if n.op in OPS else False:
+            if n.op in OPS and OPS[n.op].opaque and n.op != "regroup":  # the same memory under another shape
                 return n.op
             self._seen.add(n)
             stack.extend(n.inputs)
@@ -143,6 +144,13 @@ class Trial:
                 while n is not base:
                     self.why[n] = "it shares memory with another result"
                     n = n.args[0]
+
+    def _regroups(self, gm: Any) -> None:
+        """Reshapes of open sizes whose results others than ours read: nothing is copied where torch makes these views."""
+        for node in reversed(gm.graph.nodes):
+            found = self.reader.values.get(node)
+            if isinstance(found, Node) and found.op == "regroup" and self.ours(node) and not all(map(self.ours, node.users)):
+                self.why[node] = "it is a view that torch makes without a copy"
 
     def _views(self, gm: Any) -> None:
         """What torch reads by its place in memory stays as torch places it."""

@@ -13,11 +13,13 @@ from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch.fragment import Fragment, Layout, layout_of
 from autocomp.frontends.torch.sizes import is_size
 from autocomp.ir.node import Graph
+from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym
 from autocomp.runtime.addressed import Addressed
 from autocomp.runtime.cuda import ALIGNED, CudaExecutor
 from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.on_stream import OnStream
+from autocomp.runtime.plan import on_host
 from autocomp.runtime.program import Program
 from autocomp.torch_compile.capability import is_tensor
 
@@ -91,7 +93,7 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
     where: dict[str, tuple[int, int]] = {}
     for n in graph.inputs:
         for d in n.type.shape:
-            if isinstance(d, Sym) and d.name not in where:
+            if isinstance(d, Sym) and not d.is_computed and d.name not in where:
                 where[d.name] = where_of(next(e for e, s in reader.symbols.items() if s == d), inputs, name)
     copied = frozenset(k for k, layout in enumerate(layouts) if layout is None)
     numbers = dict(sizes or {})
@@ -114,8 +116,7 @@ def callable_of(source: Source, program: Program) -> Callable[..., Any]:
     """A function over the values of `source.inputs` that gives the output, or a tuple of them.
 
     Raises UnsupportedOp where a kernel would run through its reference, which torch's own operator does not."""
-    opaque = next((c.kernel.opaque for c in program.calls.calls if c.kernel.opaque), "")
-    if opaque:
+    if opaque := on_host(program.calls, program.slots.views):
         raise UnsupportedOp(f"no code is generated for '{opaque}'", where=source.graph.name, hint="it stays with torch")
     executor = program.executor
     if isinstance(executor, HostExecutor):
@@ -168,7 +169,7 @@ class _Part:
         """Memory for the outputs: with torch's strides, or dense in memory's order where sizes are symbols."""
         if not self.sized:
             return [empty_strided(shape, strides, dtype=dtype, device=self.device) for shape, strides, dtype in self.made]
-        values = dict(zip((name for name, _, _ in self.values), key))
+        values = with_computed(dict(zip((name for name, _, _ in self.values), key)), self.program.calls.computed)
         return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in t.shape], dtype=dtype, device=self.device)
                 for t, dtype in zip(self.types, self.dtypes)]  # fmt: skip
 

@@ -249,6 +249,42 @@ def test_sizes_that_are_symbols(f):
     no_errors(before)
 
 
+def merged(x, w):
+    """Rows of a batch and a length that are both open, merged, summed along, split again; the second result is a view of the first's."""
+    rows = x.exp().reshape(-1, 4)
+    sums = (rows.cumsum(0) @ w).reshape(x.shape[0], x.shape[1], -1)
+    return sums.softmax(-1), rows[:, :1] * 2
+
+
+def apart(x, w):
+    """What stays with torch stands between, so that a program is given merged rows and another gives them."""
+    rows = torch.special.bessel_j0(x.cos().reshape(-1, 4).sin())
+    return (rows @ w).relu().reshape(x.shape[0], -1).softmax(-1), rows.view(x.shape)
+
+
+@pytest.mark.parametrize(("f", "programs", "stay"), [(merged, 1, 0), (apart, 2, 1)])
+def test_open_sizes_that_are_merged_are_read_in_programs(f, programs, stay):
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
+    wrong = []
+
+    def run(sizes):
+        for b, s in sizes:
+            x, w = torch.randn(b, s, 4), torch.randn(4, 3)
+            with torch.no_grad():
+                if not all(torch.allclose(g, v, atol=1e-5, rtol=1e-4) and g.stride() == v.stride() for g, v in zip(c(x, w), f(x, w))):
+                    wrong.append((b, s))
+
+    run([(2, 5), (3, 7), (16, 33)])
+    threads = [threading.Thread(target=run, args=([(k % 5 + 2, k % 7 + 2) for k in range(n, n + 40)],)) for n in (0, 3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+    (report,) = no_errors(before)
+    assert report.programs == programs and sum("view" not in s.op for s in report.stayed) == stay
+
+
 def test_autocast_and_short_floats():
     m, x = mlp(), torch.randn(4, 16)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):

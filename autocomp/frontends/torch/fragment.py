@@ -78,7 +78,7 @@ class Fragment(Reader):
         self.owner, self.fixed, self.name = owner, sizes, name
         self.given: list[Any] = []  # nodes of torch's, in the order of the graph's inputs
         self.opened: list[str] = []  # symbols that no input has among its sizes: inputs of their own
-        self.sizes = _Plain(self.b, self.symbol) if sizes is None else _Fixed(self.b, sizes)
+        self.sizes = Sizes(self.b, self.symbol) if sizes is None else _Fixed(self.b, sizes)
 
     def dim(self, d: Any, node: Any) -> Dim:
         if is_size(d) and self.fixed is not None:
@@ -119,16 +119,6 @@ class Fragment(Reader):
                 self.opened.append(name)
                 self.b.input(f"size_{sym.name}", TensorType(BOOL, (sym,)))
         return self.b.graph()
-
-
-class _Plain(Sizes):
-    """Symbols alone: what a part of a graph is given and gives has sizes that its callers read off tensors."""
-
-    def dim(self, x: Any, where: str) -> Dim:
-        expr = x.node.expr
-        if not (expr.is_number or expr.is_symbol):
-            raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where, hint="only plain symbols are read as sizes")
-        return super().dim(x, where)
 
 
 class _Fixed(Sizes):
