@@ -34,3 +34,27 @@ def test_the_table_is_made_once_until_a_library_brings_operators(monkeypatch):
         assert len(made) == 2
     finally:
         library._destroy()
+
+
+class Mixed(torch.nn.Module):
+    """Composite operators that are kept, that the dispatcher decomposes, and that torch decomposes otherwise."""
+
+    def forward(self, x):
+        y = torch.nn.functional.one_hot(x.argmax(1), 3) + torch.einsum("ij,kj->ik", x, x).sum()
+        return torch.nn.functional.linear(torch.nn.functional.silu(x), y.float()), torch.broadcast_tensors(x, y)[0].reshape(3, 2).flatten()
+
+
+def test_a_program_is_decomposed_as_torch_does_it_without_looking_at_all_operators_again(monkeypatch):
+    exported._decompositions.cache_clear()
+    program = exported.export(Mixed(), (torch.randn(2, 3),))
+    got = str(exported.decompose(program, "m").graph)
+    looked, collect = [], torch.export.exported_program._collect_all_valid_cia_ops
+    monkeypatch.setattr(torch.export.exported_program, "_collect_all_valid_cia_ops", lambda: looked.append(1) or collect())
+    assert str(exported.decompose(program, "m").graph) == got and not looked
+    with monkeypatch.context() as m:  # a torch whose steps are others
+        m.delattr(torch.export.exported_program, "_decompose_exported_program")
+        assert exported._prepared({}) is None
+    exported._decompositions.cache_clear()
+    monkeypatch.setattr(exported, "_prepared", lambda table: None)
+    assert str(exported.decompose(program, "m").graph) == got and looked
+    exported._decompositions.cache_clear()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from autocomp.errors import ModelError, UnsupportedOp
@@ -144,11 +144,11 @@ def decompose(program: Any, name: str) -> Any:
     import torch
 
     check_apart(program, name)
-    table = _decompositions(tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")))
+    run = _decompositions(tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")))
     try:
         with warnings.catch_warnings(), _states_in_shape():
             warnings.simplefilter("ignore")  # torch about its own trees, which it copies here
-            return program.run_decompositions(table)  # a copy of the table
+            return run(program)
     except Exception as e:
         writer = next(_writers(program), None)
         if writer is not None:
@@ -159,16 +159,44 @@ def decompose(program: Any, name: str) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _decompositions(_composite: tuple[str, ...]) -> dict[Any, Any]:
-    """torch's own decompositions without those of KEPT. It looks through all operators that there are to make the table, so it is made once
-    for the operators that have a decomposition of their own now: libraries that are imported later may bring others."""
+def _decompositions(_composite: tuple[str, ...]) -> Callable[[Any], Any]:
+    """What decomposes a program: torch's own decompositions without those of KEPT. It looks through all operators that there are to make
+    the table, so it is made once for the operators that have a decomposition of their own now: libraries that are imported later may bring
+    others."""
     import torch
 
     table = torch.export.default_decompositions()
     for kept in KEPT:
         op, _, overload = kept.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
-    return dict(table.items())
+    whole = dict(table.items())
+    return _prepared(whole) or (lambda program: program.run_decompositions(whole))
+
+
+def _prepared(table: Mapping[Any, Any]) -> Callable[[Any], Any] | None:
+    """`run_decompositions(table)` less what it does for every program anew (0.2 s): it looks through all operators once for each namespace,
+    and registers some 20 kernels for each of 500 composite ones, twice, nearly all to say that the dispatcher decomposes them, as it
+    does by itself. Made of torch's own steps; None where this torch has others."""
+    from importlib import import_module
+    from inspect import signature
+
+    torchs: Any = import_module("torch.export.exported_program")
+    try:
+        split, steps = torchs._split_decomp_table_to_cia_and_python_decomp, torchs._decompose_exported_program
+        plain, apart = torchs._get_decomp_for_cia, torchs._disable_prexisiting_fake_mode
+    except AttributeError:
+        return None
+    if {*signature(steps).parameters} != {"ep", "cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose_custom_triton_ops"}:
+        return None
+    composite, others = split(dict(table))
+    own = {op: f for op, f in composite.items() if not _by_dispatcher(f, plain(op))}
+    return apart(lambda program: steps(program, cia_to_decomp=own, python_decomp_table=dict(others), joint_loss_index=None,  # type: ignore[no-any-return]
+                                       decompose_custom_triton_ops=False))  # fmt: skip
+
+
+def _by_dispatcher(decomposition: Any, plain: Any) -> bool:
+    """Whether a decomposition is torch's way to ask the dispatcher for one (`plain`: the one of its operator)."""
+    return isinstance(decomposition, partial) and isinstance(plain, partial) and decomposition.func.__code__ is plain.func.__code__
 
 
 def check_apart(program: Any, name: str) -> None:
