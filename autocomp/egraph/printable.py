@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 COVERS = 12  # that are tried
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
+DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
 WORTH = 0.1  # of the program's seconds that such a body takes at least
 
 
@@ -84,11 +85,13 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
 def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:
     """Reductions of several operations whose schedules all take much longer than the cover counted (by more than a launch), and a good
-    part of the program. Products are not refuted: of those that make their factors `_makes_factors` judges."""
+    part of the program; chains of contractions that take longer than the products which they spare would. Other products are not refuted:
+    of those that make their factors `_makes_factors` judges."""
     seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
     total = sum(s for _, s in seconds)
-    dear = [c for c, s in seconds if len(c.body) > 1 and s - launch > DEAR * c.expected and s >= WORTH * total]
-    return [c for c in dear if roles_of(c.kernel).form == "reduce"]
+    times = {"reduce": DEAR, "chain": DEAR_CHAIN}
+    many = [(c, s, roles_of(c.kernel).form) for c, s in seconds if len(c.body) > 1 and s >= WORTH * total]
+    return [c for c, s, form in many if form in times and s - launch > times[form] * c.expected]
 
 
 def _makes_factors(k: Kernel) -> bool:

@@ -10,7 +10,7 @@ from autocomp.targets import load_target
 import autocomp
 from autocomp import pipeline
 from autocomp.cost.chip import load_chip
-from autocomp.cost.cores import register_tile
+from autocomp.cost.cores import CoreModel, register_tile
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate
 from autocomp.ir.builder import Builder
@@ -185,3 +185,15 @@ def test_a_kernel_below_the_price_of_a_parallel_region_runs_on_one_thread(sizes,
     if not region:
         assert event.seconds > chip.numbers["plan_call"] / chip.clock
         assert len(event.data["runners_up"]) > 0  # schedules of two tiles, dearer by the region
+
+
+def test_results_that_lanes_store_apart_have_a_price() -> None:
+    """Lanes run along the rows of a product with two columns: every lane stores into another line, some of which stay near."""
+
+    def apart(rows: int, columns: int) -> float:
+        d = demand_of(kernel(f"graph g\ninput a: f32[{rows}, 64]\ninput b: f32[64, {columns}]\n%0 = matmul(a, b)\noutput y = %0\n"))
+        return CoreModel(d, load_chip("cpu"))._scattered(d.extent)
+
+    limits = load_chip("cpu").limits
+    assert apart(512, 64) == apart(512, 4) == 0
+    assert apart(512, 2) == pytest.approx(1024 * limits["gather"]) and apart(2**16, 2) == pytest.approx(2**17 * limits["run"])
