@@ -6,10 +6,10 @@ up to 16 bytes; else every element costs an address, a guard and a copy of its o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from autocomp.cost.derived import constant
-from autocomp.ir.affine import Aff
+from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Contract, Load, bound_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import Dim, Sym
@@ -18,18 +18,36 @@ SMALL = constant("small_factor")  # a tensor of less than this part of a factor'
 WIDEST = int(constant("copy_bytes"))  # bytes of one copy between memories
 
 
-def copy_width(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim], extents: Mapping[str, Dim], bytes_: int) -> int:
+def copy_width(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim], extents: Mapping[str, Dim], bytes_: int,
+               depth: Container[str] = ()) -> int:  # fmt: skip
     """Elements (a power of two, at most 16 bytes) that a copy may move when a tensor of `shape` is read at `index` over axes of
-    these extents. 1 where the last dimension is not walked in steps of one or runs start at odd places."""
+    these extents, of which `depth` are reduced. 1 where the last dimension is not walked in steps of one or runs start at odd places."""
     width = WIDEST // bytes_
+    none = {a: Aff() for a, n in extents.items() if n == 1}  # of a window of one element, say
+    index, guard = (tuple(i.substitute(none) for i in xs) if none else tuple(xs) for xs in (index, guard))
     while len(shape) > 1 and shape[-1] == 1:  # dimensions of one element are nowhere in memory
         index, shape = index[:-1], shape[:-1]
+    index, shape, extents = _merged(index, guard, shape, extents, depth)
     axis = _contiguous(index, extents)
     if not axis:
         return 1
     while width > 1 and not _aligned(index, guard, shape, axis, extents[axis], width):
         width //= 2
     return width
+
+
+def _merged(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim], extents: Mapping[str, Dim],
+            depth: Container[str]) -> tuple[Sequence[Aff], Sequence[Dim], Mapping[str, Dim]]:  # fmt: skip
+    """The last dimensions as one where two axes walk them whole, side by side: lines of an image are one run (`egraph.merge` makes one
+    axis of such axes before a kernel is scheduled)."""
+    guarded = frozenset().union(*(g.names() for g in guard))
+    while len(shape) > 1 and isinstance(shape[-1], int) and isinstance(shape[-2], int):
+        pair = [next(iter(i.names()), "") if len(i.terms) == 1 else "" for i in index[-2:]]
+        if guarded & set(pair) or (pair[0] in depth) != (pair[1] in depth) or any(i != aff(a) or extents.get(a) != n for i, a, n in zip(index[-2:], pair, shape[-2:])):
+            break
+        extents = {**extents, pair[1]: shape[-2] * shape[-1]}
+        index, shape = (*index[:-2], index[-1]), (*shape[:-2], shape[-2] * shape[-1])
+    return index, shape, extents
 
 
 def _contiguous(index: Sequence[Aff], extents: Mapping[str, Dim]) -> str:
@@ -76,12 +94,13 @@ def narrow_copies(k: Kernel, m: int, n: int) -> float:
     for e in postorder(*(st.value for st in k.stores)):
         if not isinstance(e, Contract):
             continue
+        depth = {a.name for a in e.axes}
         for factor, rows in ((e.a, m), (e.b, n)):
             loads = [x for x in postorder(factor) if isinstance(x, Load)]
             large = max((shapes[x.tensor].elements for x in loads), default=0)
             for x in loads:
                 t = shapes[x.tensor]
-                width = copy_width(x.index, x.guard, t.shape, extents, t.dtype.bytes)
+                width = copy_width(x.index, x.guard, t.shape, extents, t.dtype.bytes, depth)
                 if SMALL * t.elements >= large and width * t.dtype.bytes < WIDEST:
                     total += rows / width
     return total

@@ -66,7 +66,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
                 continue  # a bias or a scale beside the factor stays near
             if computed and t.dtype.bytes == 1:
                 continue  # bytes that are unpacked come to registers, whole words at once
-            width = copy_width(index, guard, t.shape, extents, t.dtype.bytes)
+            width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, depth)
             if width * t.dtype.bytes < WIDEST:
                 total += elements / width
     return Factors(total, whole and not total, dtype, vanish, prologue(node, picks))
