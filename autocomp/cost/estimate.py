@@ -114,7 +114,7 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
         return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile), d.cut)
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
-        lines = [whole_lines(a, tile, line) for a in d.operands]
+        lines = [whole_lines(a, tile, line, d.extent) for a in d.operands]
         taken = [copied(a, tile, d.extent) for a in d.operands]
         bordered = sum(n for a, (n, _) in zip(d.operands, taken) if a.guarded)
         looked_up = sum(n for n, step in taken if step > 1)

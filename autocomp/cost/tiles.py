@@ -62,7 +62,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
         slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
-    extra = sum(a.bytes * (whole_lines(a, tile, line) - 1) for a in d.operands)
+    extra = sum(a.bytes * (whole_lines(a, tile, line, extent) - 1) for a in d.operands)
     if roles.form == "contract":
         extra += chip.numbers["read_twice"] * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
     extra += sum(p.bytes * _short(p, d, tile, 2 * line, chip) for p in d.pieces)
@@ -141,8 +141,11 @@ def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int], even: int 
     return [power_of_two(size(a)) if a in wide[1:] and not (even and size(a) % even == 0) else size(a) for a in axes]
 
 
-def whole_lines(a: Operand, tile: Mapping[str, int], line: int) -> float:
-    """Bytes moved over bytes used where a block reads an operand: whole lines for runs shorter than one."""
+def whole_lines(a: Operand, tile: Mapping[str, int], line: int, extent: Mapping[str, int]) -> float:
+    """Bytes moved over bytes used where a block reads an operand: whole lines for runs shorter than one. What a tile reads of the last
+    dimension may be all of it: then the run goes on in the one before."""
+    if a.places and all(_run_on(dims, tile, extent) * a.element >= line for dims in a.places):
+        return 1.0
     worst = 1.0
     for side_by_side in a.runs:
         run = run_of(side_by_side, tile) * a.element
@@ -158,6 +161,17 @@ def copied(a: Operand, tile: Mapping[str, int], extent: Mapping[str, int]) -> tu
     elements = max(a.bytes / a.element, float(prod(extent[x] for x in a.axes)) if window else 0.0)
     wide = [[abs(c) for x, c in dims[-1] if tile.get(x, extent[x]) > 1] for dims in a.places if dims]
     return elements, max((min(steps) for steps in wide if steps), default=1)
+
+
+def _run_on(dims: Sequence[Sequence[tuple[str, int]]], tile: Mapping[str, int], extent: Mapping[str, int]) -> int:
+    """Elements from the first to the last that a tile reads of a view's last dimensions, of which all but the foremost are read whole."""
+    run = 1
+    for axes in reversed(dims):
+        size = {n: min(tile.get(n, extent[n]), extent[n]) for n, _ in axes if n in extent}
+        run *= 1 + sum(abs(c) * (size[n] - 1) for n, c in axes if n in size)
+        if any(size[n] < extent[n] for n in size):
+            return run if min((abs(c) for n, c in axes if n in size and size[n] > 1), default=1) == 1 else 1
+    return run
 
 
 def run_of(side_by_side: tuple[str, ...] | None, tile: Mapping[str, int]) -> int:
