@@ -19,15 +19,16 @@ WIDEST = int(constant("copy_bytes"))  # bytes of one copy between memories
 
 
 def copy_width(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim], extents: Mapping[str, Dim], bytes_: int,
-               depth: Container[str] = ()) -> int:  # fmt: skip
+               beside: Container[tuple[str, str]] = ()) -> int:  # fmt: skip
     """Elements (a power of two, at most 16 bytes) that a copy may move when a tensor of `shape` is read at `index` over axes of
-    these extents, of which `depth` are reduced. 1 where the last dimension is not walked in steps of one or runs start at odd places."""
+    these extents. 1 where the last dimension is not walked in steps of one or runs start at odd places. `beside`: pairs of axes that
+    become one where both walk dimensions whole (`egraph.merge`)."""
     width = WIDEST // bytes_
     none = {a: Aff() for a, n in extents.items() if n == 1}  # of a window of one element, say
     index, guard = (tuple(i.substitute(none) for i in xs) if none else tuple(xs) for xs in (index, guard))
     while len(shape) > 1 and shape[-1] == 1:  # dimensions of one element are nowhere in memory
         index, shape = index[:-1], shape[:-1]
-    index, shape, extents = _merged(index, guard, shape, extents, depth)
+    index, shape, extents = _merged(index, guard, shape, extents, beside)
     axis = _contiguous(index, extents)
     if not axis:
         return 1
@@ -37,13 +38,13 @@ def copy_width(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim],
 
 
 def _merged(index: Sequence[Aff], guard: Sequence[Aff], shape: Sequence[Dim], extents: Mapping[str, Dim],
-            depth: Container[str]) -> tuple[Sequence[Aff], Sequence[Dim], Mapping[str, Dim]]:  # fmt: skip
-    """The last dimensions as one where two axes walk them whole, side by side: lines of an image are one run (`egraph.merge` makes one
-    axis of such axes before a kernel is scheduled)."""
+            beside: Container[tuple[str, str]]) -> tuple[Sequence[Aff], Sequence[Dim], Mapping[str, Dim]]:  # fmt: skip
+    """The last dimensions as one where two axes that lie `beside` each other walk them whole: lines of an image are one run."""
     guarded = frozenset().union(*(g.names() for g in guard))
     while len(shape) > 1 and isinstance(shape[-1], int) and isinstance(shape[-2], int):
         pair = [next(iter(i.names()), "") if len(i.terms) == 1 else "" for i in index[-2:]]
-        if guarded & set(pair) or (pair[0] in depth) != (pair[1] in depth) or any(i != aff(a) or extents.get(a) != n for i, a, n in zip(index[-2:], pair, shape[-2:])):
+        whole = all(i == aff(a) and extents.get(a) == n for i, a, n in zip(index[-2:], pair, shape[-2:]))
+        if not whole or guarded & set(pair) or tuple(pair) not in beside:
             break
         extents = {**extents, pair[1]: shape[-2] * shape[-1]}
         index, shape = (*index[:-2], index[-1]), (*shape[:-2], shape[-2] * shape[-1])
@@ -94,13 +95,12 @@ def narrow_copies(k: Kernel, m: int, n: int) -> float:
     for e in postorder(*(st.value for st in k.stores)):
         if not isinstance(e, Contract):
             continue
-        depth = {a.name for a in e.axes}
         for factor, rows in ((e.a, m), (e.b, n)):
             loads = [x for x in postorder(factor) if isinstance(x, Load)]
             large = max((shapes[x.tensor].elements for x in loads), default=0)
             for x in loads:
                 t = shapes[x.tensor]
-                width = copy_width(x.index, x.guard, t.shape, extents, t.dtype.bytes, depth)
+                width = copy_width(x.index, x.guard, t.shape, extents, t.dtype.bytes)
                 if SMALL * t.elements >= large and width * t.dtype.bytes < WIDEST:
                     total += rows / width
     return total

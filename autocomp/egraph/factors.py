@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from autocomp.cost.copies import SMALL, WIDEST, copy_width
 from autocomp.egraph.subject import Subject, SubjectNode
@@ -47,7 +48,9 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
         dtype = "tf32"
     if not copied:
         return Factors(0.0, True, dtype, vanish, frozenset())
-    depth = {a.name for e in postorder(comp.value) if isinstance(e, (Contract, Reduce)) for a in e.axes}
+    reduced = [e.axes for e in postorder(comp.value) if isinstance(e, (Contract, Reduce))]
+    depth = {a.name for axes in reduced for a in axes}
+    beside = {(a.name, b.name) for axes in (comp.axes, *reduced) for a, b in pairwise(axes)}
     extents = _extents(node)
     known = {a: n for a, n in extents.items() if isinstance(n, int)}
     for access, child in zip(node.form.accesses, node.enode.children):
@@ -66,7 +69,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
                 continue  # a bias or a scale beside the factor stays near
             if computed and t.dtype.bytes == 1:
                 continue  # bytes that are unpacked come to registers, whole words at once
-            width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, depth)
+            width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, beside)
             if width * t.dtype.bytes < WIDEST:
                 total += elements / width
     return Factors(total, whole and not total, dtype, vanish, prologue(node, picks))

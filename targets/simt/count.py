@@ -28,7 +28,7 @@ from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import BYTES, turns_together
-from autocomp.targets.simt.samples import LINE, SECTOR, WORD, Limit, Samples, footprint
+from autocomp.targets.simt.samples import LINE, SECTOR, STORED_LINES, TAGS, WORD, Limit, Samples, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
 from autocomp.targets.simt.strips import multiplied, share
 
@@ -230,7 +230,11 @@ class Counter(Printer):
         sectors = x.distinct(place, there, SECTOR) * each
         lines = x.distinct(place, there, LINE) * each
         bytes_ = float(there.mean()) * number * self.place.wave * v * t.dtype.bytes
-        self.request(active, max(lines, active, bytes_ / LINE))
+        if store:
+            slots = lines / STORED_LINES
+        else:
+            slots = max(lines / TAGS, x.passes(np.where(there, place, place[:, :1]), v * t.dtype.bytes) * each)
+        self.request(active, max(slots, active, bytes_ / LINE))
         if store:
             self.stored_bytes += sectors * SECTOR * self.often
         else:

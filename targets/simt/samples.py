@@ -23,6 +23,8 @@ WAVES = 16  # samples
 REGISTERS = 32  # of a value that are looked at
 BANKS, WORD = 32, 4  # of shared memory: CUDA C++ programming guide, and as many in MACA's
 SECTOR, LINE = 32, 128  # bytes: CUDA C++ best practices guide, coalesced access
+TAGS, STORED_LINES = 4, 2  # lines of a load and of a store that a core's cache takes in a clock: 32 lines took 8.4 clocks where no banks
+# collide (32 where they do), stores 16; neighbours that begin anywhere 1.07 (targets/cuda/microbenchmarks.yaml, H100, 2026-11-27)
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 Array = Any  # of numbers
 
@@ -122,8 +124,8 @@ class Samples:
         return float(_distinct(piece)) / WAVES
 
     def passes(self, place: Array, bytes_: int) -> float:
-        """Times that the lanes of a wave pass over shared memory's banks, for accesses of `bytes_` at `place`: the same measure. Wide
-        accesses of a wave are made in parts, each of as many neighbouring lanes as fill the banks."""
+        """Times that the lanes of a wave pass over the banks of shared memory, in which a core's cache lies too, for accesses of `bytes_`
+        at `place`: the same measure. Wide accesses of a wave are made in parts, each of as many neighbouring lanes as fill the banks."""
         parts = max(1, place.shape[1] * min(bytes_, 16) // (BANKS * WORD))
         if parts > 1 and place.shape[1] % parts == 0:
             return sum(_passes(x, bytes_) for x in np.split(place, parts, axis=1))
