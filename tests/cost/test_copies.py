@@ -46,7 +46,8 @@ def test_lines_that_become_one_run(index, shape, beside, width):
 
 def test_a_convolution_of_one_element_reads_its_image_where_it_lies():
     """Its images are not turned first: 19 x 1384 x 56^2 was, at 2.3 times the time."""
-    text = "graph g\ninput x: bf16[19, 1384, 56, 56]\nparam w: bf16[240, 1384, 1, 1] = random(1)\n%y = conv(x, w, strides=[1, 1], lo=[0, 0], hi=[0, 0], dilations=[1, 1], groups=1)\noutput y = %y\n"
+    line = "%y = conv(x, w, strides=[1, 1], lo=[0, 0], hi=[0, 0], dilations=[1, 1], groups=1)"
+    text = f"graph g\ninput x: bf16[19, 1384, 56, 56]\nparam w: bf16[240, 1384, 1, 1] = random(1)\n{line}\noutput y = %y\n"
     program = autocomp.optimize(text, target="cuda:h100")
     assert [k.name for k in program.kernels] == ["conv"]
 
