@@ -67,13 +67,13 @@ def vector_width(t: Tensor, axis: str, most: int, extent: Dim) -> int:
     return v
 
 
-def access_width(p: TileProgram, layout: Layout, t: Tensor) -> int:
-    """Elements of a view that one access moves under a layout."""
+def access_width(p: TileProgram, layout: Layout, t: Tensor, peeled: Set[str] = frozenset()) -> int:
+    """Elements of a view that one access moves under a layout; along `peeled` axes in tiles that their end does not cut."""
     first = layout.reg[0] if layout.reg else None
     if first is None or first.stride != 1 or any(d.axis not in t.axes for d in layout.reg):
         return 1
     most = max(1, 16 // t.dtype.bytes)
-    v = vector_width(t, first.axis, min(first.count, most), p.extent(first.axis))
+    v = vector_width(t, first.axis, min(first.count, most), 0 if first.axis in peeled else p.extent(first.axis))
     while v > 1 and (first.count % v or tile_of(p, first.axis) % v):
         v //= 2
     return max(v, run_width(t, layout.reg, most, {x: p.extent(x) for x in t.axes if x in layout.axes()}))

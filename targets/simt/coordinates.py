@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -163,10 +163,11 @@ class Coordinates:
     def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
         return [f"{self.index(g, at)} >= 0" for g in guard]
 
-    def reached(self, layout: Layout, t: Tensor, r: str) -> tuple[list[str], list[str], str]:
-        """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout."""
+    def reached(self, layout: Layout, t: Tensor, r: str, known: Sequence[str] = ()) -> tuple[list[str], list[str], str]:
+        """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout; `known`:
+        axes that it is inside of."""
         at = lambda a: self.coordinate(layout, a, r)
-        return self.inside(layout, t.axes, r), self.guards(t.guard, at), self.address(t, at)
+        return self.inside(layout, [a for a in t.axes if a not in known], r), self.guards(t.guard, at), self.address(t, at)
 
     # ---- shared memory
     def start(self, x: Shared) -> str:

@@ -24,6 +24,7 @@ from autocomp.targets.simt.coordinates import steps_once
 from autocomp.targets.simt.copies import ASYNCHRONOUS, BATCH
 from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.expressions import _HALF
+from autocomp.targets.simt.peel_tail import peel_tail
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
@@ -138,7 +139,7 @@ class Counter(Printer):
         self.samples.enter(loop)
 
     # a loop's turns are counted, not what stands in front of them
-    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, skip_masks, batch_copies)
+    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, skip_masks, batch_copies, peel_tail)
 
     def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
@@ -194,6 +195,11 @@ class Counter(Printer):
             self.loading = True
         self.reads(t.buffer, self.footprint(t)[0])
 
+    def peel(self, stmts: tuple[Stmt, ...]) -> None:
+        self.spend(table()["comparison"], 1)
+        for s in stmts:
+            (self.copy if s.op == "copy" else self.store)(s)
+
     def footprint(self, t: Tensor) -> tuple[float, float]:
         """Bytes of a block's sectors of a view, and of those that it has in part."""
         return footprint(t, {a: self.extent_of_block(a) for a in t.axes})
@@ -217,7 +223,8 @@ class Counter(Printer):
         r, each = x.registers(layout, v)
         each *= part
         at = x.at(layout, r)
-        limits = [*x.inside(layout, t.axes, r), *x.guard(t.guard, at)]
+        known = self.place.peeled if v > 1 else ()  # most tiles are whole
+        limits = [*x.inside(layout, [a for a in t.axes if a not in known], r), *x.guard(t.guard, at)]
         shape = x.shape(r)
         there: Any = np.ones(shape, bool)
         for c in [x.left >= 0 for x in limits] + (more or []):

@@ -59,7 +59,7 @@ def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
     threads = schedule.threads * schedule.cluster
     strips = "window_strips" in schedule.directives
     return place(p, instructions, plain, threads, chip.lanes(4), stages, schedule.cluster, schedule.instruction, strips,
-                 counted)  # fmt: skip
+                 counted, "peel_tail" in schedule.directives)  # fmt: skip
 
 
 def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,

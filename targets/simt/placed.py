@@ -139,9 +139,9 @@ class Product:
 class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
     threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
-    a tile by blocks that stay; strips: of fragments whose windows overlap, what is loaded of them; stages: ring
-    depth; counted: asynchronous copies are waited for by their number (else by groups), so all waves issue as many in each turn;
-    bytes: shared memory in all."""
+    a tile by blocks that stay; strips: of fragments whose windows overlap, what is loaded of them; peeled: axes along
+    which whole tiles move whole vectors; stages: ring depth; counted: asynchronous copies are waited for by their number (else by
+    groups), so all waves issue as many in each turn; bytes: shared memory in all."""
 
     threads: int
     wave: int
@@ -156,6 +156,7 @@ class Placement:
     late: set[str] = field(default_factory=set)
     plain: set[str] = field(default_factory=set)
     strips: dict[str, Strip] = field(default_factory=dict)
+    peeled: frozenset[str] = frozenset()
     once: frozenset[str] = frozenset()
     early: frozenset[str] = frozenset()
     cluster: int = 1

@@ -12,6 +12,7 @@ from math import prod
 
 from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
+from autocomp.targets.simt.peel_tail import peeled
 from autocomp.targets.simt.placed import WORD, Placement, Product, Shared, tile_of
 from autocomp.targets.simt.strips import slid, strip_of
 
@@ -28,14 +29,15 @@ ALIGN = int(constant("shared_align"))
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
-          cluster: int = 1, asked: str = "", strips: bool = False, counted: bool = False) -> Placement:  # fmt: skip
+          cluster: int = 1, asked: str = "", strips: bool = False, counted: bool = False, peel: bool = False) -> Placement:  # fmt: skip
     """Places for all values. `threads`: of all blocks of a cluster, which share a tile through reductions only. `asked`:
     the schedule's word for the instruction. `strips`: windows of a thread overlap, and what they share is loaded once. `counted`: as in
-    `Placement`.
+    `Placement`. `peel`: tails of maps are peeled.
 
     Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
     """
-    out = Placer(p, instructions, plain, Placement(threads, wave, stages, cluster=cluster, counted=counted), asked, strips).run()
+    out = Placement(threads, wave, stages, cluster=cluster, counted=counted, peeled=peeled(p) if peel else frozenset())
+    out = Placer(p, instructions, plain, out, asked, strips).run()
     if cluster > 1 and (out.shared or out.staged):
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",
                             where=f"kernel {p.name}", hint="use clusters for reductions of what registers hold")  # fmt: skip
@@ -393,7 +395,8 @@ class Placer:
                 votes[a] = votes.get(a, 0) + moved(t)
         inner = max(votes, key=lambda x: votes[x]) if votes else buf.axes[-1]
         near = [t for t in views if contiguous_axis(t) == inner]
-        vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, self.p.extent(inner)) for t in near), default=1)
+        extent = 0 if inner in self.out.peeled else self.p.extent(inner)
+        vector = max((vector_width(t, inner, VECTOR_BYTES // t.dtype.bytes, extent) for t in near), default=1)
         runs = self.scanned & sizes.keys() - {inner}
         if any(self.slid_along(t) == inner for t in views):  # each element of a window is a load of its own: neighbours in other threads
             vector = 1

@@ -6,7 +6,7 @@ memory they touch that others see, and barriers are placed when all of them are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd, prod
 
 from autocomp.targets.cpu.flat import dim_text
@@ -14,6 +14,7 @@ from autocomp.targets.cpu.names import c_name
 from autocomp.targets.simt import (
     copies,
     direct_mainloop,
+    peel_tail,
     prefetch_behind_reduction,
     products,
     scans,
@@ -126,6 +127,7 @@ class Printer(Coordinates):
         prefetch_behind_reduction.prefetch_behind_reduction,
         skip_masks.skip_masks,
         batch_copies,
+        peel_tail.peel_tail,
         pdl,
     )
 
@@ -244,6 +246,8 @@ class Printer(Coordinates):
         for n in steps:
             if by(n, SideBySide):
                 turned.copy(self, tuple(inside((n,))))
+            elif by(n, peel_tail.Peeled):
+                self.peel(tuple(inside((n,))))
             elif isinstance(n, Over) and (ring := by(n, software_pipeline.Ring)):
                 software_pipeline.write(self, n, ring.slots)
             elif isinstance(n, Over) and n.loop:
@@ -363,11 +367,14 @@ class Printer(Coordinates):
         if s.dst in self.place.strips:
             self.load_strip(s, t)
             return
+        self.load_registers(s, t, self.vector(self.place.layouts[s.dst], t))
+
+    def load_registers(self, s: Stmt, t: Tensor, v: int, known: Sequence[str] = ()) -> None:
+        """The same, `v` elements at a time; nothing asks about the ends of axes that are `known`."""
         layout, name = self.place.layouts[s.dst], self.names.of(s.dst)
-        v = self.vector(layout, t)
         with self.registers(layout, "q", v):
             r = f"q * {v}" if v > 1 else "q"
-            there, guards, address = self.reached(layout, t, f"({r})" if v > 1 else r)
+            there, guards, address = self.reached(layout, t, f"({r})" if v > 1 else r, known)
             ok = there + guards
             how = "_soon" if s.dst in self.soon else self.once(t, v)
             read = f"ac_load{how}<{v}>(&{name}[{r}], {address});"
@@ -424,7 +431,11 @@ class Printer(Coordinates):
 
     def vector(self, layout: Layout, t: Tensor) -> int:
         """Elements that one access moves under a layout."""
-        return access_width(self.p, layout, t)
+        return access_width(self.p, layout, t, self.place.peeled)
+
+    def peel(self, stmts: tuple[Stmt, ...]) -> None:
+        """Copies and stores that an end of a tensor may cut: vectors in whole tiles, elements in others."""
+        peel_tail.write(self, stmts)
 
     def fill(self, s: Stmt) -> None:
         b = self.bufs[s.dst]
@@ -527,14 +538,17 @@ class Printer(Coordinates):
 
     def store_registers(self, s: Stmt, t: Tensor) -> None:
         """Each thread stores what it has."""
+        self.store_vectors(s, t, self.vector(self.place.layouts[s.srcs[0]], t))
+
+    def store_vectors(self, s: Stmt, t: Tensor, v: int, known: Sequence[str] = ()) -> None:
+        """The same, `v` elements at a time; nothing asks about the ends of axes that are `known`."""
         layout = self.place.layouts[s.srcs[0]]
-        v = self.vector(layout, t)
         single = self.first_of_replicas(layout)
         with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, r)
             alone = [f"{self.local(layout, a, r)} == 0" for a in sorted(layout.axes()) if all(a != x for x, _ in self.p.axes)]  # sides of 1
-            ok = single + alone + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
+            ok = single + alone + self.inside(layout, [a for a in t.axes if a not in known], r) + self.guards(t.guard, at)
             write = f"ac_store<{v}>({self.address(t, at)}, &{self.names.of(s.srcs[0])}[{r}]);"
             self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
 

@@ -1,0 +1,94 @@
+"""Tail peeling (directive `peel_tail`): whole tiles of a map move whole vectors, and only the tile that the end cuts moves its elements
+one by one.
+
+    before   a = copy x                        after   peeled
+             b = copy y                                    a = copy x
+             c = map a + b                                 b = copy y
+             store z = c                               c = map a + b
+                                                       peeled
+                                                           store z = c
+
+    of 16271027 elements of 2 bytes, in tiles of 2048:   if (i0_b + 2048 <= 16271027)  vectors of 8 elements
+                                                         else                          each element behind a comparison
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from math import prod
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cpu.flat import dim_text
+from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
+from autocomp.targets.simt.facts import Facts
+from autocomp.targets.simt.placed import tile_of
+
+from autocomp.ir.types import dim_hint
+from autocomp.tile.program import Loop, Stmt, TileProgram, walk
+from autocomp.tile.steps import Over, Scheme, Step, Steps, bodies, stmt_of
+
+if TYPE_CHECKING:
+    from autocomp.targets.simt.printer import Printer
+
+VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Peeled(Scheme):
+    """Copies and stores that move vectors where their tile is whole."""
+
+    says = "peeled"
+
+
+def peeled(p: TileProgram) -> frozenset[str]:
+    """The axis along which all tensors of a map lie side by side, where its end would cut the vectors of the large ones; else none."""
+    if any(s.op not in ("copy", "map", "store") for s, _ in walk(p.body)):
+        return frozenset()
+    near = {contiguous_axis(t) for t in (*p.inputs, *p.outputs) if any(n != 1 for n in t.shape)}
+    grid = next((x.axes for x in p.body if isinstance(x, Loop) and x.kind == "grid"), ())
+    if len(near) != 1 or not near <= set(grid):
+        return frozenset()
+    (axis,) = near
+    size = lambda t: prod(dim_hint(n) for n in t.shape)
+    whole = max(size(t) for t in p.outputs)
+    large = [t for t in (*p.inputs, *p.outputs) if 2 * size(t) >= whole]
+    width = lambda t, extent: vector_width(t, axis, VECTOR_BYTES // t.dtype.bytes, extent)
+    wider = all(width(t, 0) > width(t, p.extent(axis)) for t in large)
+    return frozenset(near) if wider and tile_of(p, axis) > 1 else frozenset()
+
+
+def peel_tail(steps: Steps, facts: Facts) -> Steps:
+    """Groups the copies, and the stores, that stand side by side and move vectors along a peeled axis."""
+    p, place = facts.p, facts.place
+
+    def kind(n: Step) -> str:
+        s = stmt_of(n)
+        t = p.tensor(s.srcs[0] if s.op == "copy" else s.dst) if s and s.op in ("copy", "store") else None
+        layout = place.layouts.get(s.dst if s.op == "copy" else s.srcs[0]) if s and t else None
+        if s is None or t is None or layout is None or s.dst in {*place.words, *place.shared, *place.staged, *place.strips, *place.late}:
+            return ""
+        (axis,) = place.peeled
+        runs = layout.reg and layout.reg[0].axis == axis and layout.extent(axis) == tile_of(p, axis)
+        return s.op if runs and axis in t.axes and access_width(p, layout, t, place.peeled) > 1 else ""
+
+    def change(body: Steps) -> Steps:
+        out: list[Step] = []
+        for op, same in groupby(body, kind):
+            stmts = tuple(same)
+            out += [Over(stmts, None, (Peeled(),))] if op else stmts
+        return tuple(out)
+
+    return bodies(steps, change) if place.peeled else steps
+
+
+def write(at: Printer, stmts: tuple[Stmt, ...]) -> None:
+    """Both forms of peeled copies or stores, the one for whole tiles first."""
+    (axis,) = at.place.peeled
+    for known, head in (((axis,), f"if ({at.base[axis]} + {tile_of(at.p, axis)} <= {dim_text(at.p.extent(axis))})"), ((), "else")):
+        with at.block(head):
+            for s in stmts:
+                t = at.p.tensor(s.srcs[0] if s.op == "copy" else s.dst)
+                assert t is not None
+                v = at.vector(at.place.layouts[s.dst if s.op == "copy" else s.srcs[0]], t) if known else 1
+                (at.load_registers if s.op == "copy" else at.store_vectors)(s, t, v, known)

@@ -1,0 +1,60 @@
+"""Whole tiles of a map move vectors, the tile that an end cuts moves elements (directive `peel_tail`): odd lengths of short types."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
+from tests.helpers import fresh
+from tests.helpers.device_graphs import graph
+
+RULE = "directives/peel-tail"
+BODY = "%a = tanh(x)\n%out = mul(%a, y)"
+
+
+def widths(text: str) -> set[int]:
+    """Elements of a printed kernel's accesses to memory."""
+    return {int(n) for n in re.findall(r"\bac_(?:load|store)(?:_\w+)?<(\d+)>", text.partition("*/")[2])}
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize(("shape", "other", "dtype", "wide"), [
+    ((4097,), (4097,), "f16", 8), ((1,), (1,), "f16", 0), ((7,), (7,), "f16", 0), ((17, 301), (17, 301), "f16", 8),
+    ((5003,), (1,), "f16", 8), ((2055,), (2055,), "f32", 4),
+    ((64, 301), (301,), "f16", 1),  # rows of 602 bytes begin anywhere
+])  # fmt: skip
+def test_every_length_is_right(target, shape, other, dtype, wide, model, tmp_path):
+    program = autocomp.optimize(graph({"x": f"{dtype}{list(shape)}", "y": f"{dtype}{list(other)}"}, BODY), target=target)
+    (text,) = program.sources.values()
+    assert ("peel_tail" in program.kernels[0].schedule) == (wide > 1) and (not wide or max(widths(text)) == wide)
+    program.executor = ModelExecutor(program, tmp_path, model)
+    x, y = (fresh.rng().standard_normal(s).astype({"f16": "f2", "f32": "f4"}[dtype]) for s in (shape, other))
+    got = program.run({"x": x, "y": y})["out"].astype("f8")
+    np.testing.assert_allclose(got, np.tanh(x.astype("f8")) * y.astype("f8"), rtol=4e-3 if dtype == "f16" else 1e-5, atol=1e-6)
+
+
+def test_no_vector_is_cut_where_the_length_is_whole_or_the_rule_is_left_out():
+    whole = autocomp.optimize(graph({"x": "f16[16271032]", "y": "f16[16271032]"}, BODY), target="cuda:h200")
+    assert "peel_tail" not in whole.kernels[0].schedule and widths(*whole.sources.values()) == {8}
+    text = graph({"x": "f16[16271027]", "y": "f16[16271027]"}, BODY)
+    odd, apart = (autocomp.optimize(text, target="cuda:h200", cache=False, without=w) for w in ((), (RULE,)))
+    assert widths(*odd.sources.values()) == {1, 8} and widths(*apart.sources.values()) == {1}
+    assert "if (i0_b + " in next(iter(odd.sources.values()))
+
+
+def test_lengths_that_only_a_call_knows_are_peeled(model, tmp_path):
+    if not COMPILER:
+        pytest.skip("no C++ compiler (g++ or clang++)")
+    program = autocomp.optimize("graph g\ndim n in 1..100000\n" + graph({"x": "f16[n]", "y": "f16[n]"}, BODY).partition("\n")[2],
+                                target="cuda:h200")  # fmt: skip
+    assert 8 in widths(*program.sources.values())
+    program.executor = ModelExecutor(program, tmp_path, model)
+    for n in (1, 8, 4099):
+        x, y = (fresh.rng().standard_normal(n).astype("f2") for _ in "xy")
+        got = program.run({"x": x, "y": y})["out"].astype("f8")
+        np.testing.assert_allclose(got, np.tanh(x.astype("f8")) * y.astype("f8"), rtol=4e-3, atol=1e-6)
