@@ -67,6 +67,10 @@ def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence
     return Counter(p, at, exact, schedule.directives).work(registers_of(chip, at.threads // at.cluster))
 
 
+PREDICATES = 7  # registers of conditions, P0 to P6: cuobjdump of printed kernels. erf(x) * log1p(|y|) of an odd number of f16 took 47 us
+# with 8 loads behind comparisons of their own, 76 with 16, 107 with 32; H100, 2026-11-27
+
+
 class Counter(Printer):
     """Counts the statements of one kernel. Numbers are warp instructions of one warp, in the mean of all."""
 
@@ -241,6 +245,8 @@ class Counter(Printer):
             slots = lines / STORED_LINES
         else:
             slots = max(lines / TAGS, x.passes(np.where(there, place, place[:, :1]), v * t.dtype.bytes) * each)
+            alone = max((different for _, different in apart.values()), default=0.0) * each - PREDICATES
+            self.wait("load", 0.0 if self.place.products else max(0.0, alone) / self.overlap)  # compilers load these one by one
         self.request(active, max(slots, active, bytes_ / LINE))
         if store:
             self.stored_bytes += sectors * SECTOR * self.often

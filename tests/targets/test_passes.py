@@ -33,6 +33,7 @@ SUMS = graph({"x": "f16[5, 3072]"}, "%0 = reduce_sum(x, axes=[1])")
 MASKED = attention(1, 2, 256, 64, causal=True)
 FEW = "graph g\ninput x: f16[128, 264]\nparam w: f16[264, 264] = random(3)\n%0 = matmul(x, w)\noutput out = %0"
 HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
+PAIR = graph({"x": "f16[4099]", "y": "f16[4099]"}, "%0 = add(x, y)")
 CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
     "load_c": (ADD, TILE, TEAM, (), """
    in0_t = copy in0
@@ -220,6 +221,17 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
      | l += the same product by columns of ones
 +    | in0_t is scaled by 0.1803 before, weights are powers of two
      in1_t = copy in1
+"""),
+    "peel_tail": (PAIR, {"i0": 1024}, {}, (), """
+-in0_t = copy in0
+-in1_t = copy in1
++peeled
++  in0_t = copy in0
++  in1_t = copy in1
+ add_t = map in0_t + in1_t
+-store out0 = add_t
++peeled
++  store out0 = add_t
 """),
 }  # fmt: skip
 
