@@ -29,7 +29,7 @@ from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import BYTES, turns_together
-from autocomp.targets.simt.samples import LINE, SECTOR, STORED_LINES, TAGS, WORD, Limit, Samples, footprint
+from autocomp.targets.simt.samples import LINE, SECTOR, TAGS, WORD, Limit, Samples, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
 from autocomp.targets.simt.strips import multiplied, share
 
@@ -65,10 +65,6 @@ def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence
     if any(x.instruction.load == "direct" for x in at.products.values()):
         return None
     return Counter(p, at, exact, schedule.directives).work(registers_of(chip, at.threads // at.cluster))
-
-
-PREDICATES = 7  # registers of conditions, P0 to P6: cuobjdump of printed kernels. erf(x) * log1p(|y|) of an odd number of f16 took 47 us
-# with 8 loads behind comparisons of their own, 76 with 16, 107 with 32; H100, 2026-11-27
 
 
 class Counter(Printer):
@@ -241,12 +237,9 @@ class Counter(Printer):
         sectors = x.distinct(place, there, SECTOR) * each
         lines = x.distinct(place, there, LINE) * each
         bytes_ = float(there.mean()) * number * self.place.wave * v * t.dtype.bytes
-        if store:
-            slots = lines / STORED_LINES
-        else:
+        slots = lines
+        if not store:
             slots = max(lines / TAGS, x.passes(np.where(there, place, place[:, :1]), v * t.dtype.bytes) * each)
-            alone = max((different for _, different in apart.values()), default=0.0) * each - PREDICATES
-            self.wait("load", 0.0 if self.place.products else max(0.0, alone) / self.overlap)  # compilers load these one by one
         self.request(active, max(slots, active, bytes_ / LINE))
         if store:
             self.stored_bytes += sectors * SECTOR * self.often

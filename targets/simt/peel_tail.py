@@ -41,8 +41,9 @@ class Peeled(Scheme):
     says = "peeled"
 
 
-def peeled(p: TileProgram) -> frozenset[str]:
-    """The axis along which all tensors of a map lie side by side, where its end would cut the vectors of the large ones; else none."""
+def peeled(p: TileProgram, threads: int) -> frozenset[str]:
+    """The axis along which all tensors of a map lie side by side, where its end would cut the vectors of the large ones and each thread
+    has a whole one; else none."""
     if any(s.op not in ("copy", "map", "store") for s, _ in walk(p.body)):
         return frozenset()
     near = {contiguous_axis(t) for t in (*p.inputs, *p.outputs) if any(n != 1 for n in t.shape)}
@@ -55,7 +56,8 @@ def peeled(p: TileProgram) -> frozenset[str]:
     large = [t for t in (*p.inputs, *p.outputs) if 2 * size(t) >= whole]
     width = lambda t, extent: vector_width(t, axis, VECTOR_BYTES // t.dtype.bytes, extent)
     wider = all(width(t, 0) > width(t, p.extent(axis)) for t in large)
-    return frozenset(near) if wider and tile_of(p, axis) > 1 else frozenset()
+    has = prod(tile_of(p, a) for a in grid) // threads
+    return frozenset(near) if wider and has >= max(width(t, 0) for t in large) else frozenset()
 
 
 def peel_tail(steps: Steps, facts: Facts) -> Steps:

@@ -36,7 +36,7 @@ def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instructio
 
     Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
     """
-    out = Placement(threads, wave, stages, cluster=cluster, counted=counted, peeled=peeled(p) if peel else frozenset())
+    out = Placement(threads, wave, stages, cluster=cluster, counted=counted, peeled=peeled(p, threads) if peel else frozenset())
     out = Placer(p, instructions, plain, out, asked, strips).run()
     if cluster > 1 and (out.shared or out.staged):
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",

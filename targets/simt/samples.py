@@ -23,8 +23,9 @@ WAVES = 16  # samples
 REGISTERS = 32  # of a value that are looked at
 BANKS, WORD = 32, 4  # of shared memory: CUDA C++ programming guide, and as many in MACA's
 SECTOR, LINE = 32, 128  # bytes: CUDA C++ best practices guide, coalesced access
-TAGS, STORED_LINES = 4, 2  # lines of a load and of a store that a core's cache takes in a clock: 32 lines took 8.4 clocks where no banks
-# collide (32 where they do), stores 16; neighbours that begin anywhere 1.07 (targets/cuda/microbenchmarks.yaml, H100, 2026-11-27)
+TAGS = 4  # lines of a load that a core's cache takes in a clock: 32 lines took 8.4 clocks where no banks collide (32 where they do), and
+# neighbours that begin anywhere 1.07. Stores of 32 lines took 16 on one core; they count as 32, as all cores write to one L2: a product
+# whose lanes store 16 bytes of a line each took 422 us, 223 by whole lines (targets/cuda/microbenchmarks.yaml, H100, 2026-11-27)
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 Array = Any  # of numbers
 

@@ -39,7 +39,7 @@ GIVEN = [
 ]  # fmt: skip
 # Of these, what vector and cube cores have forms for by now.
 VECTOR = {"transpose_three", "off_cumsum", "masks", "conv_stride", "gemm_u8", "gemm_i8_odd", "maxpool", "depthwise_stride",
-          "mean_of_two_axes", "argmax", "functions", "slice", "integers"}  # fmt: skip
+          "mean_of_two_axes", "argmax", "functions", "slice", "integers", "unpack", "row_int4"}  # fmt: skip
 ALL = GRAPHS | OWN
 
 
@@ -69,7 +69,7 @@ def merged(names):
 def test_scalar_units_compute_what_has_no_other_form(tmp_path):
     program = autocomp.optimize(merged([*GIVEN, *OWN]), target="ascend:910b")
     assert {n for n in (*GIVEN, *OWN) if not scalar_kernels(program_of(n))} == VECTOR
-    assert len(scalar_kernels(program)) >= len(GIVEN) + len(OWN) - len(VECTOR)
+    assert len(scalar_kernels(program)) >= len(GIVEN) + len(OWN) - len(VECTOR) - 1  # two graphs have one kernel
     program.executor = AscendExecutor(program, tmp_path)
     program.verify(seed=fresh.seed())
 

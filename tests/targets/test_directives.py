@@ -52,6 +52,9 @@ ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
 TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
 HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
 # graph, schedule without directives, blocks at most
+VARIANCE = graph({"x": "f32[20011, 7]"},
+                 f"%0 = reduce_sum(x, axes=[0], keepdims=1)\n%1 = mul(%0, const({1 / 20011}, f32))\n%2 = sub(x, %1)\n"
+                 f"%3 = mul(%2, %2)\n%4 = reduce_sum(%3, axes=[0])\n%5 = mul(%4, const({1 / 20010}, f32))")  # fmt: skip
 KERNELS = {
     "residual behind gelu": (WEIGHTS, by_hand(TILE, **TEAM), 3),
     "rows that are no boxes": (ODD, by_hand(TILE, **TEAM), 3),
@@ -65,6 +68,8 @@ KERNELS = {
     "windows of channels last": (MIXED, by_hand({"i0": 1, "i1": 32, "i2": 4, "i3": 8, "r0": 3, "r1": 3}, threads=64), 0),
     "windows of a product": (TAPS, by_hand({"i0": 1, "i1": 32, "i2": 1, "i3": 20, "r0": 1, "r1": 2, "r2": 64}, stages=4, threads=128), 0),
     "halves that change places": (HALVES, by_hand({"i0": 32}, threads=64), 0),
+    "an odd length": (graph({"x": "f16[4099]"}, "%0 = exp(x)"), by_hand({"i0": 1024}, threads=128), 0),
+    "variance by columns": (VARIANCE, by_hand({"i0": 4, "r0": 512}, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
 SUBSETS = 2  # of each kernel's directives, drawn

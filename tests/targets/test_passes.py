@@ -222,7 +222,7 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 +    | in0_t is scaled by 0.1803 before, weights are powers of two
      in1_t = copy in1
 """),
-    "peel_tail": (PAIR, {"i0": 1024}, {}, (), """
+    "peel_tail": (PAIR, {"i0": 2048}, {}, (), """
 -in0_t = copy in0
 -in1_t = copy in1
 +peeled

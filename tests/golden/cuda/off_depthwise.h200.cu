@@ -2,13 +2,13 @@
 
 /*
  * conv: conv
- * schedule: tile i0 1, i1 1, i2 15, i3 16, r0 3, r1 3 | threads 128 | window_strips
- * predicted: 3.89 us, bound by launch, 1% of the roofline
+ * schedule: tile i0 1, i1 2, i2 15, i3 16, r0 3, r1 3 | window_strips
+ * predicted: 3.91 us, bound by latency, 1% of the roofline
  * rule: tiling/gpu-columns: the schedule
  *
  * kernel conv(in0: f16[i0:2, i1:72, i2:15, i3:16, r0:3, r1:3] of in0[2, 72, 29, 31] at [i0, i1, 2*i2 + r0 - 1, 2*i3 + r1 - 1] where 2*i2 + r0 - 1 >= 0, -2*i2 - 1*r0 + 29 >= 0, 2*i3 + r1 - 1 >= 0, -2*i3 - 1*r1 + 31 >= 0 else 0.0, in1: f16[i1:72, r0:3, r1:3]) -> out0: f16[i0:2, i1:72, i2:15, i3:16]
  * axes i0=2 i1=72 i2=15 i3=16 r0=3 r1=3
- * tile i0=1 i1=1
+ * tile i0=1 i1=2
  * grid i0, i1
  *   in0_t: f16[i0, i1, i2, i3, r0, r1] fragment = copy in0
  *   in1_t: f16[i1, r0, r1] fragment = copy in1
@@ -18,21 +18,22 @@
  *   cast_t2: f16[i0, i1, i2, i3] fragment = map cast(f16, s_t)
  *   store out0 = cast_t2
  *
- * in0_t: reg (r1,1,3)(r0,1,3)(i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
- * in1_t: reg (r1,1,3)(r0,1,3) lane (-,0,16)(-,0,2) wave (-,0,4)
- * cast_t: reg (r1,1,3)(r0,1,3) lane (-,0,16)(-,0,2) wave (-,0,4)
- * mul_t: reg (r1,1,3)(r0,1,3)(i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
- * s_t: reg (i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
- * cast_t2: reg (i2,1,2) lane (i3,1,16)(i2,2,2) wave (i2,4,4)
+ * in0_t: reg (r1,1,3)(r0,1,3)(i2,1,2) lane (i3,1,16)(i1,1,2) wave (i2,2,8)
+ * in1_t: reg (r1,1,3)(r0,1,3) lane (-,0,16)(i1,1,2) wave (-,0,8)
+ * cast_t: reg (r1,1,3)(r0,1,3) lane (-,0,16)(i1,1,2) wave (-,0,8)
+ * mul_t: reg (r1,1,3)(r0,1,3)(i2,1,2) lane (i3,1,16)(i1,1,2) wave (i2,2,8)
+ * s_t: reg (i2,1,2) lane (i3,1,16)(i1,1,2) wave (i2,2,8)
+ * cast_t2: reg (i2,1,2) lane (i3,1,16)(i1,1,2) wave (i2,2,8)
  */
-extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) k_conv(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
+  const int i1_t = lane / 16;
   const int i3_t = lane % 16;
-  const int i2_t = lane / 16 * 2 + wave * 4;
+  const int i2_t = wave * 2;
   int block = blockIdx.x;
-  const int i1_b = block % 72;
-  block /= 72;
+  const int i1_b = block % 36 * 2;
+  block /= 36;
   const int i0_b = block;
   float in0_t[15];
   float in1_t[9];
@@ -42,11 +43,11 @@ extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__
   float cast_t2[2];
   #pragma unroll
   for (int q = 0; q < 15; ++q) {
-    ac_load_where<1>(&in0_t[q], i2_t + ((q / 3) > 2 ? ((q / 3) - 1) / 2 : 0) < 15 && 2*(i2_t) + (q / 3) + -1 >= 0 && -2*(i2_t) + -1*(q / 3) + 29 >= 0 && 2*(i3_t) + (q % 3) + -1 >= 0 && -2*(i3_t) + -1*(q % 3) + 31 >= 0, in0 + i0_b*64728 + i1_b*899 + (i2_t)*62 + (i3_t)*2 + (q / 3)*31 + (q % 3) - 32, 0.0f);
+    ac_load_where<1>(&in0_t[q], i2_t + ((q / 3) > 2 ? ((q / 3) - 1) / 2 : 0) < 15 && 2*(i2_t) + (q / 3) + -1 >= 0 && -2*(i2_t) + -1*(q / 3) + 29 >= 0 && 2*(i3_t) + (q % 3) + -1 >= 0 && -2*(i3_t) + -1*(q % 3) + 31 >= 0, in0 + i0_b*64728 + (i1_b + i1_t)*899 + (i2_t)*62 + (i3_t)*2 + (q / 3)*31 + (q % 3) - 32, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 9; ++q) {
-    ac_load<1>(&in1_t[q], in1 + i1_b*9 + (q / 3)*3 + (q % 3));
+    ac_load<1>(&in1_t[q], in1 + (i1_b + i1_t)*9 + (q / 3)*3 + (q % 3));
   }
   #pragma unroll
   for (int r = 0; r < 9; ++r) {
@@ -75,6 +76,6 @@ extern "C" __global__ void __launch_bounds__(128) k_conv(const f16 *__restrict__
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i2_t + q < 15) ac_store<1>(out0 + i0_b*17280 + i1_b*240 + (i2_t + q)*16 + (i3_t), &cast_t2[q]);
+    if (i2_t + q < 15) ac_store<1>(out0 + i0_b*17280 + (i1_b + i1_t)*240 + (i2_t + q)*16 + (i3_t), &cast_t2[q]);
   }
 }

@@ -2,78 +2,92 @@
 
 /*
  * reduce_sum: reduce_sum
- * schedule: tile i0 1
- * predicted: 5.16 us, bound by cache fill, 6% of the roofline
- * rule: tiling/gpu-rows: the schedule
+ * schedule: tile i0 8, r0 512 | threads 512 | thread_partials
+ * predicted: 4.98 us, bound by latency, 6% of the roofline
+ * rule: tiling/gpu-columns: the schedule
  *
  * kernel reduce_sum(in0: f32[i0:200, r0:1500] of in0[1500, 200] at [r0, i0]) -> out0: f32[i0:200]
  * axes i0=200 r0=1500
- * tile i0=1
+ * tile i0=8 r0=512
  * grid i0
- *   in0_t: f32[i0, r0] fragment = copy in0
- *   s_t: f32[i0] fragment = reduce add r0 in0_t
- *   store out0 = s_t
+ *   s: f32[i0] fragment = fill 0
+ *   serial r0
+ *     in0_t: f32[i0, r0] fragment = copy in0
+ *     s += reduce add r0 in0_t
+ *   store out0 = s
  *
- * in0_t: reg (r0,256,6) lane (r0,1,32) wave (r0,32,8)
- * s_t: reg () lane (-,0,32) wave (-,0,8)
+ * in0_t: reg (i0,1,4)(r0,256,2) lane (i0,4,2)(r0,1,16) wave (r0,16,16)
+ * s: reg (i0,1,4) lane (i0,4,2)(-,0,16) wave (-,0,16)
  */
-extern "C" __global__ void __launch_bounds__(256) k_reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int r0_t = lane + wave * 32;
+  const int i0_t = lane % 2 * 4;
+  const int r0_t = lane / 2 + wave * 16;
   int block = blockIdx.x;
-  const int i0_b = block;
-  float in0_t[6];
-  float n_s_t[1];
+  const int i0_b = block * 8;
+  float s[4];
+  float in0_t[8];
   #pragma unroll
-  for (int q = 0; q < 6; ++q) {
-    if (r0_t + q * 256 < 1500) ac_load<1>(&in0_t[q], in0 + i0_b + (r0_t + q * 256)*200);
-    else ac_fill<1>(&in0_t[q], 0.0f);
+  for (int r = 0; r < 4; ++r) {
+    s[r] = 0.0f;
   }
-  float t[1];
-  for (int r = 0; r < 1; ++r) {
-    t[r] = 0.0f;
+  for (int it = 0; it < 3; ++it) {
+    const int r0_b = it * 512;
+    #pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      if (r0_b + r0_t + (q * 4) / 4 * 256 < 1500) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4) % 4) + (r0_b + r0_t + (q * 4) / 4 * 256)*200);
+      else ac_fill<4>(&in0_t[q * 4], 0.0f);
+    }
+    float t[4];
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      t[r] = 0.0f;
+    }
+    #pragma unroll
+    for (int r = 0; r < 8; ++r) {
+      t[(r % 4)] = (t[(r % 4)] + in0_t[r]);
+    }
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      s[r] = (s[r] + t[r]);
+    }
   }
   #pragma unroll
-  for (int r = 0; r < 6; ++r) {
-    if (r0_t + r * 256 < 1500) t[0] = (t[0] + in0_t[r]);
+  for (int r = 0; r < 4; ++r) {
+    s[r] = (s[r] + ac_shuffle_xor(s[r], 2));
   }
-  for (int r = 0; r < 1; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 1));
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    s[r] = (s[r] + ac_shuffle_xor(s[r], 4));
   }
-  for (int r = 0; r < 1; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 2));
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    s[r] = (s[r] + ac_shuffle_xor(s[r], 8));
   }
-  for (int r = 0; r < 1; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 4));
-  }
-  for (int r = 0; r < 1; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 8));
-  }
-  for (int r = 0; r < 1; ++r) {
-    t[r] = (t[r] + ac_shuffle_xor(t[r], 16));
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    s[r] = (s[r] + ac_shuffle_xor(s[r], 16));
   }
   float *box = (float *)(smem + 0);
-  for (int r = 0; r < 1; ++r) {
-    box[(wave * 1 + r) * 32 + lane] = t[r];
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    box[(wave * 4 + r) * 32 + lane] = s[r];
   }
   ac_sync();
-  for (int r = 0; r < 1; ++r) {
-    float sum = box[((0) * 1 + r) * 32 + lane];
-    sum = (sum + box[((1) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((2) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((3) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((4) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((5) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((6) * 1 + r) * 32 + lane]);
-    sum = (sum + box[((7) * 1 + r) * 32 + lane]);
-    t[r] = sum;
+  for (int q = wave; q < 4; q += 16) {
+    #pragma unroll
+    for (int p = 1; p < 16; ++p) {
+      box[(0 * 4 + q) * 32 + lane] = (box[(0 * 4 + q) * 32 + lane] + box[(p * 4 + q) * 32 + lane]);
+    }
   }
-  for (int r = 0; r < 1; ++r) {
-    n_s_t[r] = t[r];
+  ac_sync();
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    s[r] = box[(0 * 4 + r) * 32 + lane];
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane == 0 && wave == 0) ac_store<1>(out0 + i0_b, &n_s_t[q]);
+    if (lane / 2 == 0 && wave == 0) ac_store<4>(out0 + (i0_b + i0_t + (q * 4)), &s[(q * 4)]);
   }
 }
