@@ -14,7 +14,8 @@ class Phase:
     """What stands between two barriers, `turns` times in a block's life.
 
     issued   warp instructions of the whole block, by pipe (`memory`: requests to memory and shared memory, exchanges between lanes)
-    slots    clocks of the memory pipe that these requests take: lines of a request, or the passes of its lanes over shared memory's banks
+    slots    clocks of the memory pipe that these requests take: passes of a request's lanes over the banks of shared memory or the core's
+             cache, or its lines (of a load four at once)
     matrix   operations of matrix instructions, in multiply-adds that count two
     waits    how often one warp waits, one after another, for each kind of result
     """

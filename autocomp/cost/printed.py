@@ -100,8 +100,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     far = _load(w, chip, r, at_once)
     phases = _pipes(w, chip, r)
     pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in phases.items()}
-    held = w.fetched * at_once <= _cache(w, chip, r, at_once)
-    pipes["cache fill"] = (min(w.asked, max(w.fetched, 0.0 if held else w.asked)) + w.stored) / r.fill
+    pipes["cache fill"] = (min(w.asked, max(w.fetched, 0.0 if _held(w, chip, r, at_once) else w.asked)) + w.stored) / r.fill
     lives = sum(p.turns * _clocks(p, {n: xs[i] for n, xs in phases.items()}, far, r) for i, p in enumerate(w.phases))
     # what a block reads once more comes from memory where the blocks that live at once have more than L2 holds
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
@@ -151,9 +150,9 @@ def _pipes(w: Issued, chip: Chip, r: Rates) -> dict[str, list[float]]:
     return out
 
 
-def _cache(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:
-    """Bytes of a core's cache: its memory less what its blocks hold as shared memory."""
-    return r.cache - at_once * (w.shared + chip.shared_of_core[1] if w.shared else 0.0)
+def _held(w: Issued, chip: Chip, r: Rates, at_once: int) -> bool:
+    """Whether a core's cache holds what its blocks read: its memory less what they have of it as shared memory."""
+    return w.fetched * at_once <= r.cache - at_once * (w.shared + chip.shared_of_core[1] if w.shared else 0.0)
 
 
 def _load(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:
@@ -161,8 +160,7 @@ def _load(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:
     brought = w.fetched * w.blocks
     new = min(1.0, w.read / brought) if brought else 1.0
     far = new * r.dram + (1 - new) * r.far
-    held = w.fetched * at_once <= _cache(w, chip, r, at_once)
-    fresh = min(1.0, w.fetched / w.asked) if w.asked and held else 1.0
+    fresh = min(1.0, w.fetched / w.asked) if w.asked and _held(w, chip, r, at_once) else 1.0
     return fresh * far + (1 - fresh) * r.near
 
 
