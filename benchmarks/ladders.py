@@ -1,4 +1,7 @@
-"""Published steps of Ascend kernels beside what the cost model says of them: python -m benchmarks.ladders [FILE.yaml ...]
+"""Published steps of Ascend kernels beside what the cost model says of them.
+
+    python -m benchmarks.ladders                    those that come with the project
+    python -m benchmarks.ladders mine.yaml          those of other files of the same form
 
 Coefficients of the chips' files were read off the ladders in FITTED; the others are checks. A ladder's order counts pairs of steps
 that are more than a hundredth apart.
@@ -6,7 +9,7 @@ that are more than a hundredth apart.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -80,4 +83,6 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("file", nargs="*", help="ladders in YAML (benchmarks/ladders/*.yaml show the form)")
+    main(p.parse_args().file)
