@@ -12,6 +12,8 @@ from autocomp.ir.types import Dim, Sym
 from autocomp.tile.layout import Digit, Layout
 from autocomp.tile.program import Tensor, TileProgram, walk
 
+VECTOR_BYTES = 16  # of one access
+
 
 def read_once(p: TileProgram, t: Tensor, tiles: Callable[[str], str]) -> bool:
     """Whether a kernel reads each element of a view's buffer once: one block does, and that one in no loop again.
@@ -72,7 +74,7 @@ def access_width(p: TileProgram, layout: Layout, t: Tensor, peeled: Set[str] = f
     first = layout.reg[0] if layout.reg else None
     if first is None or first.stride != 1 or any(d.axis not in t.axes for d in layout.reg):
         return 1
-    most = max(1, 16 // t.dtype.bytes)
+    most = max(1, VECTOR_BYTES // t.dtype.bytes)
     v = vector_width(t, first.axis, min(first.count, most), 0 if first.axis in peeled else p.extent(first.axis))
     while v > 1 and (first.count % v or tile_of(p, first.axis) % v):
         v //= 2

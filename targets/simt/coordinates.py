@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,6 +34,7 @@ class Coordinates:
             self.names.fresh(name)
         self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
         self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
+        self.uncut: frozenset[str] = frozenset()  # axes whose end does not cut the tile, by a condition around what is being written
         self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
         self.pointer = {t.buffer: self.names.of(t.buffer) for t in (*p.inputs, *p.outputs)}
 
@@ -134,7 +135,7 @@ class Coordinates:
     def inside(self, layout: Layout, axes: Iterable[str], r: str | int) -> list[str]:
         """Conditions that an element lies in its tile and in the extents."""
         out = []
-        for a in axes:
+        for a in (a for a in axes if a not in self.uncut):
             for c in self.outside(a, layout.extent(a), self.base.get(a)):
                 out.append(c.replace("%s", self.local(layout, a, r) if a in layout.axes() else "0"))
         return out
@@ -163,11 +164,10 @@ class Coordinates:
     def guards(self, guard: tuple[Aff, ...], at: Any) -> list[str]:
         return [f"{self.index(g, at)} >= 0" for g in guard]
 
-    def reached(self, layout: Layout, t: Tensor, r: str, known: Sequence[str] = ()) -> tuple[list[str], list[str], str]:
-        """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout; `known`:
-        axes that it is inside of."""
+    def reached(self, layout: Layout, t: Tensor, r: str) -> tuple[list[str], list[str], str]:
+        """(conditions inside the extents, conditions of the guards, address) of a view's element at register `r` of a layout."""
         at = lambda a: self.coordinate(layout, a, r)
-        return self.inside(layout, [a for a in t.axes if a not in known], r), self.guards(t.guard, at), self.address(t, at)
+        return self.inside(layout, t.axes, r), self.guards(t.guard, at), self.address(t, at)
 
     # ---- shared memory
     def start(self, x: Shared) -> str:

@@ -196,9 +196,12 @@ class Counter(Printer):
         self.reads(t.buffer, self.footprint(t)[0])
 
     def peel(self, stmts: tuple[Stmt, ...]) -> None:
+        """As in whole tiles, which most are."""
         self.spend(table()["comparison"], 1)
+        self.uncut = self.place.peeled
         for s in stmts:
             (self.copy if s.op == "copy" else self.store)(s)
+        self.uncut = frozenset()
 
     def footprint(self, t: Tensor) -> tuple[float, float]:
         """Bytes of a block's sectors of a view, and of those that it has in part."""
@@ -223,8 +226,7 @@ class Counter(Printer):
         r, each = x.registers(layout, v)
         each *= part
         at = x.at(layout, r)
-        known = self.place.peeled if v > 1 else ()  # most tiles are whole
-        limits = [*x.inside(layout, [a for a in t.axes if a not in known], r), *x.guard(t.guard, at)]
+        limits = [*x.inside(layout, [a for a in t.axes if a not in self.uncut], r), *x.guard(t.guard, at)]
         shape = x.shape(r)
         there: Any = np.ones(shape, bool)
         for c in [x.left >= 0 for x in limits] + (more or []):

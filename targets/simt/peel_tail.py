@@ -20,7 +20,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.flat import dim_text
-from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
+from autocomp.targets.simt.access import VECTOR_BYTES, access_width, contiguous_axis, vector_width
 from autocomp.targets.simt.facts import Facts
 from autocomp.targets.simt.placed import tile_of
 
@@ -30,8 +30,6 @@ from autocomp.tile.steps import Over, Scheme, Step, Steps, bodies, stmt_of
 
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
-
-VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def peel_tail(steps: Steps, facts: Facts) -> Steps:
 
     def kind(n: Step) -> str:
         s = stmt_of(n)
-        t = p.tensor(s.srcs[0] if s.op == "copy" else s.dst) if s and s.op in ("copy", "store") else None
+        t = p.tensor(_view(s)) if s and s.op in ("copy", "store") else None
         layout = place.layouts.get(s.dst if s.op == "copy" else s.srcs[0]) if s and t else None
         if s is None or t is None or layout is None or s.dst in {*place.words, *place.shared, *place.staged, *place.strips, *place.late}:
             return ""
@@ -87,10 +85,16 @@ def peel_tail(steps: Steps, facts: Facts) -> Steps:
 def write(at: Printer, stmts: tuple[Stmt, ...]) -> None:
     """Both forms of peeled copies or stores, the one for whole tiles first."""
     (axis,) = at.place.peeled
-    for known, head in (((axis,), f"if ({at.base[axis]} + {tile_of(at.p, axis)} <= {dim_text(at.p.extent(axis))})"), ((), "else")):
+    whole = f"{at.base[axis]} + {tile_of(at.p, axis)} <= {dim_text(at.p.extent(axis))}"
+    for uncut, head in ((at.place.peeled, f"if ({whole})"), (frozenset[str](), "else")):
+        at.uncut = uncut
         with at.block(head):
             for s in stmts:
-                t = at.p.tensor(s.srcs[0] if s.op == "copy" else s.dst)
+                t = at.p.tensor(_view(s))
                 assert t is not None
-                v = at.vector(at.place.layouts[s.dst if s.op == "copy" else s.srcs[0]], t) if known else 1
-                (at.load_registers if s.op == "copy" else at.store_vectors)(s, t, v, known)
+                (at.load if s.op == "copy" else at.store_registers)(s, t)
+
+
+def _view(s: Stmt) -> str:
+    """The name of what a copy reads or a store writes."""
+    return s.srcs[0] if s.op == "copy" else s.dst

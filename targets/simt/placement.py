@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
+from autocomp.targets.simt.access import VECTOR_BYTES, access_width, contiguous_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
 from autocomp.targets.simt.peel_tail import peeled
 from autocomp.targets.simt.placed import WORD, Placement, Product, Shared, tile_of
@@ -23,7 +23,6 @@ from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, Layout, free_layout, split
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
 
-VECTOR_BYTES = 16
 HELD = int(constant("held_results"))  # of a product, by a thread, before waves share the rows
 ALIGN = int(constant("shared_align"))
 

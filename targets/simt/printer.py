@@ -6,7 +6,7 @@ memory they touch that others see, and barriers are placed when all of them are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from math import gcd, prod
 
 from autocomp.targets.cpu.flat import dim_text
@@ -367,14 +367,11 @@ class Printer(Coordinates):
         if s.dst in self.place.strips:
             self.load_strip(s, t)
             return
-        self.load_registers(s, t, self.vector(self.place.layouts[s.dst], t))
-
-    def load_registers(self, s: Stmt, t: Tensor, v: int, known: Sequence[str] = ()) -> None:
-        """The same, `v` elements at a time; nothing asks about the ends of axes that are `known`."""
         layout, name = self.place.layouts[s.dst], self.names.of(s.dst)
+        v = self.vector(layout, t)
         with self.registers(layout, "q", v):
             r = f"q * {v}" if v > 1 else "q"
-            there, guards, address = self.reached(layout, t, f"({r})" if v > 1 else r, known)
+            there, guards, address = self.reached(layout, t, f"({r})" if v > 1 else r)
             ok = there + guards
             how = "_soon" if s.dst in self.soon else self.once(t, v)
             read = f"ac_load{how}<{v}>(&{name}[{r}], {address});"
@@ -431,7 +428,7 @@ class Printer(Coordinates):
 
     def vector(self, layout: Layout, t: Tensor) -> int:
         """Elements that one access moves under a layout."""
-        return access_width(self.p, layout, t, self.place.peeled)
+        return access_width(self.p, layout, t, self.uncut)
 
     def peel(self, stmts: tuple[Stmt, ...]) -> None:
         """Copies and stores that an end of a tensor may cut: vectors in whole tiles, elements in others."""
@@ -538,17 +535,14 @@ class Printer(Coordinates):
 
     def store_registers(self, s: Stmt, t: Tensor) -> None:
         """Each thread stores what it has."""
-        self.store_vectors(s, t, self.vector(self.place.layouts[s.srcs[0]], t))
-
-    def store_vectors(self, s: Stmt, t: Tensor, v: int, known: Sequence[str] = ()) -> None:
-        """The same, `v` elements at a time; nothing asks about the ends of axes that are `known`."""
         layout = self.place.layouts[s.srcs[0]]
+        v = self.vector(layout, t)
         single = self.first_of_replicas(layout)
         with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, r)
             alone = [f"{self.local(layout, a, r)} == 0" for a in sorted(layout.axes()) if all(a != x for x, _ in self.p.axes)]  # sides of 1
-            ok = single + alone + self.inside(layout, [a for a in t.axes if a not in known], r) + self.guards(t.guard, at)
+            ok = single + alone + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
             write = f"ac_store<{v}>({self.address(t, at)}, &{self.names.of(s.srcs[0])}[{r}]);"
             self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
 
