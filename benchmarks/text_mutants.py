@@ -1,5 +1,5 @@
 """Changes printed Ascend C and MACA C one place at a time and asks the models: each wait, flag, barrier, copy, instruction left out; each
-index, count, stride, bound, place, capacity, operand order, comparison changed.
+index, count, stride, bound, place, width, capacity, operand order, comparison changed.
 
     python -m benchmarks.text_mutants                       a table for all goldens
     python -m benchmarks.text_mutants ascend/softmax --each  of one, and each mutant that nobody objects to
@@ -107,6 +107,7 @@ CHANGED: dict[str, list[Change]] = {
         ("mask", r".*0xf+ull", r"0xf{16}ull", "0xffffffffull"),
         ("place", r".*smem \+", r"smem \+ (\d+)", lambda m: f"smem + {int(m[1]) + 16}"),
         ("place", r".*% (\d+) \* \d+", r"% (\d+) \* (\d+)", r"% \1 * 32"),
+        ("width", r".*ac_store<", r"ac_store<([124])>", lambda m: f"ac_store<{2 * int(m[1])}>"),
     ],
 }  # fmt: skip
 

@@ -122,18 +122,21 @@ def load(texts: Mapping[str, str], target: str, folder: Path, model: Path, jobs:
     library.simt_allocate.argtypes = [ctypes.c_size_t, ctypes.c_int]
     library.simt_release.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.simt_follow.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    library.simt_give.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
     return library
 
 
 def launch(library: Any, entry: str, arguments: list[ctypes.c_void_p], followed: list[tuple[int, int, bool]], *,
            grid: tuple[int, ...], block: int, wave: int, shared: int = 0, late: bool = True, cluster: int = 1, ordered: bool = False,
-           overlaps: bool = False, sample: int = 0) -> str:  # fmt: skip
-    """Runs a kernel of a library. `followed`: address and bytes of each array that it writes, and whether nobody has written it before.
-    What the model says, "" where all was well."""
+           overlaps: bool = False, sample: int = 0, given: Sequence[tuple[str, int, int]] = ()) -> str:  # fmt: skip
+    """Runs a kernel of a library. `followed`: address and bytes of each array that it writes, and whether nobody has written it before;
+    `given`: name, address and bytes of each that it may touch, and of none it touches more. What the model says, "" where all was well."""
     table = (ctypes.c_void_p * max(1, len(arguments)))(*[a.value for a in arguments])
     how = _Launch((ctypes.c_uint * 3)(*grid), block, wave, shared, late, cluster, ordered, overlaps, sample)
     for at, size, empty in followed:
         library.simt_follow(at, size, empty)
+    for name, at, size in given:
+        library.simt_give(at, size, name.encode())
     run = getattr(library, f"run_{entry}")
     run.restype = ctypes.c_char_p
     said = run(ctypes.byref(how), table)
@@ -235,10 +238,12 @@ class ModelExecutor:
         written = {call.args[a]: tensors[call.args[a]] for a in source.outputs}
         followed = [(x.ctypes.data, x.nbytes, name not in read) for name, x in written.items()]
         followed.append((scratch.ctypes.data, how.workspace, True))
+        given = [(call.args[a], tensors[call.args[a]].ctypes.data, tensors[call.args[a]].nbytes) for a in (*source.inputs, *source.outputs)]
+        given.append(("the workspace", scratch.ctypes.data, how.workspace))
         said = launch(self.library, source.entry, [*pointers, *by_reference, *extra, *by_value], followed,
                       grid=(*how.blocks(values), 1, 1)[:3], block=how.block, wave=WAVE[self.program.target.name], shared=how.shared,
                       late=self.late, cluster=how.cluster, ordered=how.workspace > 0,  # its blocks may wait for those started before them
-                      overlaps=how.overlaps, sample=self.sample)  # fmt: skip
+                      overlaps=how.overlaps, sample=self.sample, given=given)  # fmt: skip
         if said:
             raise ModelFailure(said, where=f"kernel {source.name}")
 

@@ -61,8 +61,11 @@ def test_lengths_that_only_a_call_knows_are_peeled(model, tmp_path):
         np.testing.assert_allclose(got, np.tanh(x.astype("f8")) * y.astype("f8"), rtol=4e-3, atol=1e-6)
 
 
-def test_what_is_not_peeled_moves_no_vector_that_an_end_may_cut():
+def test_what_is_not_peeled_moves_no_vector_that_an_end_may_cut(model, tmp_path):
     """The threads' share of a tile of 1000 sticks out of it, so no condition about the tile holds for all of them."""
     text, schedule = graph({"x": "f16[4099]"}, "%out = exp(x)"), {"exp": "tile i0 1000 | threads 64 | peel_tail"}
     program = autocomp.optimize(text, target="cuda:h200", schedule=schedule, cache=False)
     assert widths(*program.sources.values()) == {1}
+    if COMPILER:
+        program.executor = ModelExecutor(program, tmp_path, model)
+        program.verify()

@@ -3,11 +3,13 @@
 //   early they happen when they are started (finds buffers written again too soon), threads and blocks in reverse order.
 // Neither order shows every access that comes too early, so accesses that nothing orders are errors: of shared memory (happens_before.h) and
 // of what the launch writes in global memory (global_memory.h).
-// Arrays lie between pages that may not be touched. Misaligned access and indices out of arrays trap (the sanitizer's flags).
+// Arrays lie between pages that may not be touched; that launches keep to those they are given, to the byte, is checked (extents.h).
+// Misaligned access and indices out of arrays trap (the sanitizer's flags).
 #define SIMT_MODEL
 #include "simt_model.h"
 
 #include "counted.h"
+#include "extents.h"
 #include "global_memory.h"
 
 #include <csetjmp>
@@ -99,7 +101,7 @@ int current, alive;
 long idle;  // changes of fibers since something last went on
 std::string failure;
 sigjmp_buf out;
-std::map<const unsigned char *, size_t> arrays;  // of global memory that launches may write
+simt::Extents extents;
 uint16_t earlier;  // the launches before this one, as an agent: threads know it that have waited for them
 bool waited, running;
 // Of products that were performed already the bytes of shared memory that were written without waiting for them: by block, agent and time.
@@ -216,12 +218,10 @@ void spoil() {
 }
 // An access of global memory by work `t` of an agent, which the current thread begins
 void global_touched(uint16_t agent, simt::Time t, const void *p, long bytes, bool write) {
-  if (launch->overlaps && !simt::Order::knows(view(), earlier, 1)) {
-    const auto *at = static_cast<const unsigned char *>(p);
-    const auto behind = arrays.upper_bound(at);
-    const bool inside = behind != arrays.begin() && at < std::prev(behind)->first + std::prev(behind)->second;
-    if (inside || global.follows(at)) simt_fail("global memory is touched before earlier launches are waited for");
-  }
+  const std::string outside = extents.access(p, bytes, write);
+  if (!outside.empty()) simt_fail(outside.c_str());
+  if (launch->overlaps && !simt::Order::knows(view(), earlier, 1) && (extents.written(p) || global.follows(p)))
+    simt_fail("global memory is touched before earlier launches are waited for");
   conflict(global.access(view(), agent, t, p, bytes, write));
 }
 // one more work of an engine that the current thread starts
@@ -793,18 +793,19 @@ extern "C" void *simt_allocate(size_t bytes, int constant) {
   const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
   auto *p = static_cast<unsigned char *>(mmap(nullptr, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   mprotect(p + page, whole, PROT_READ | PROT_WRITE);
-  if (!constant) arrays[p + page] = whole;
+  extents.allotted(p + page, whole, constant);
   return p + page + whole - used;
 }
 extern "C" void simt_release(void *p, size_t bytes) {
   const size_t page = sysconf(_SC_PAGESIZE), used = (bytes + 15) / 16 * 16, whole = (used + page - 1) / page * page;
   unsigned char *const first = static_cast<unsigned char *>(p) + used - whole;
-  arrays.erase(first);
+  extents.released(first);
   munmap(first - page, whole + 2 * page);
 }
-// Which arrays the launches write from now on; `empty`: and nobody before. None
+// Which tensors launches are given from now on; which arrays they write, `empty`: and nobody before. None
+extern "C" void simt_give(void *p, size_t bytes, const char *name) { extents.argument(static_cast<unsigned char *>(p), bytes, name); }
 extern "C" void simt_follow(void *p, size_t bytes, int empty) { global.follow(static_cast<unsigned char *>(p), bytes, empty); }
-extern "C" void simt_forget() { global.forget(); }
+extern "C" void simt_forget() { global.forget(), extents.forget(); }
 // Of numbered statements the one to be left out; counting what so many do from now on; and what they did
 extern "C" void simt_drop(int number) { counted.left_out = number; }
 extern "C" void simt_count(int statements) { counted.begin(statements); }
