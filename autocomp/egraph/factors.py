@@ -53,6 +53,8 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
     beside = {(a.name, b.name) for axes in (comp.axes, *reduced) for a, b in pairwise(axes)}
     extents = _extents(node)
     known = {a: n for a, n in extents.items() if isinstance(n, int)}
+    sides = [frozenset().union(*(i.names() for i in x.index)) for x in node.form.accesses if x is not None and x.side in ("a", "b")]
+    batch = frozenset.intersection(*sides) - depth if len(sides) > 1 else frozenset()
     for access, child in zip(node.form.accesses, node.enode.children):
         if access is None or access.side not in ("a", "b"):
             continue
@@ -69,7 +71,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
                 continue  # a bias or a scale beside the factor stays near
             if computed and t.dtype.bytes == 1:
                 continue  # bytes that are unpacked come to registers, whole words at once
-            width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, beside)
+            width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, beside) if _in_tiles(index, t.shape, batch) else 1
             if width * t.dtype.bytes < WIDEST:
                 total += elements / width
     return Factors(total, whole and not total, dtype, vanish, prologue(node, picks))
@@ -121,6 +123,13 @@ def prologue(node: SubjectNode, picks: Mapping[int, SubjectNode]) -> frozenset[i
             found.add(below.id)
             stack += below.enode.children
     return frozenset(found)
+
+
+def _in_tiles(index: Index, shape: tuple[Dim, ...], batch: frozenset[str]) -> bool:
+    """Whether neighbours in memory are in one tile: those along an axis of the batch are in as many tiles."""
+    last = next((i for i, d in zip(reversed(index), reversed(shape)) if d != 1), Aff())
+    steps = {a for a in last.names() if last.coef(a) == 1}
+    return not steps or not steps <= batch
 
 
 def _computed(s: Subject, cls: int, picks: Mapping[int, SubjectNode], vanish: frozenset[int]) -> bool:

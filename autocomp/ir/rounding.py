@@ -27,7 +27,7 @@ from autocomp.ir.node import Graph, Node, make
 from autocomp.ir.types import BF16, F16, DType, widens
 
 VIEWS = {"transpose", "reshape", "broadcast", "slice", "concat"}
-PRODUCTS = {"matmul", "conv", "conv_spread"}
+PRODUCTS = {"matmul", "conv", "conv_direct", "conv_spread"}
 
 
 def round_casts(graph: Graph) -> Graph:

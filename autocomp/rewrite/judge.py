@@ -210,8 +210,8 @@ def _differ(x: Instance, right: Node, rng: np.random.Generator, k: int, rule: Ru
 
 
 def _sums(nodes: tuple[Node, ...]) -> bool:
-    return any(n.op in ("matmul", "conv", "conv_spread", "einsum", "sumpool", "cumsum", "welford", "max_sumexp", "softmax_weighted_sum")
-               or n.op.startswith("reduce_") for n in nodes)  # fmt: skip
+    return any(n.op in ("matmul", "conv", "conv_direct", "conv_spread", "einsum", "sumpool", "cumsum", "welford", "max_sumexp",
+                        "softmax_weighted_sum") or n.op.startswith("reduce_") for n in nodes)  # fmt: skip
 
 
 def _at(p: np.ndarray, q: np.ndarray, bad: np.ndarray) -> str:

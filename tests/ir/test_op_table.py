@@ -77,6 +77,10 @@ SAMPLES = {
         ((floats(2, 7, 9, 4), floats(3, 3, 2, 6)), {**WINDOW, "groups": 2, "layout": "nhwc"}),
         ((floats(1, 3, 8), floats(3, 1, 2)), {**SPACE1, "groups": 3}),
     ],
+    "conv_direct": [
+        ((floats(2, 4, 7, 9), floats(6, 2, 3, 3)), {**WINDOW, "groups": 2}),
+        ((floats(2, 7, 9, 4), floats(6, 3, 3, 2)), {**WINDOW, "groups": 2, "layout": "nhwc_ohwi"}),
+    ],
     "conv_spread": [
         ((floats(2, 4, 3, 4), floats(6, 2, 3, 3)), {**SPREAD, "groups": 2}),
         ((floats(2, 3, 4, 4), floats(3, 2, 4, 6)), {**SPREAD, "layout": "nhwc"}),

@@ -8,7 +8,7 @@ Output position o reads input position o*stride + k*dilation - lo; outside the i
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -138,19 +138,19 @@ def _conv_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
     return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
 
 
-def _conv_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+def _conv_meaning(t: Types, a: Attrs, out: TensorType, alone: bool = False) -> Comprehension:
     x, w = t
     spatial = split(out, a["layout"])[2]
     places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(spatial))  # names that no symbol may have: guards also name sizes
     taps = tuple(Axis(f"r{1 + j}", d) for j, d in enumerate(kernel_shape(w, a["layout"])[2]))
     index, guard = _positions(x, a, places, taps)
-    return convolved(t, a, out, taps, index, guard, tuple(aff(k.name) for k in taps))
+    return convolved(t, a, out, taps, index, guard, tuple(aff(k.name) for k in taps), alone=alone)
 
 
 def convolved(t: Types, a: Attrs, out: TensorType, taps: tuple[Axis, ...], index: tuple[Aff, ...], guard: tuple[Aff, ...],
-              tap: tuple[Aff, ...], tap_guard: tuple[Aff, ...] = ()) -> Comprehension:  # fmt: skip
+              tap: tuple[Aff, ...], tap_guard: tuple[Aff, ...] = (), alone: bool = False) -> Comprehension:  # fmt: skip
     """Sums over channels r0 and `taps` of data at the spatial `index` times weights at `tap`; places of the output are i0 .. (batch,
-    channels, spatial)."""
+    channels, spatial). `alone`: as a reduction of products, not as a contraction; what each channel has of its own always is."""
     x, w = t
     layout = a["layout"]
     oc, icg, _ = kernel_shape(w, layout)
@@ -168,12 +168,12 @@ def convolved(t: Types, a: Attrs, out: TensorType, taps: tuple[Axis, ...], index
     }[layout]
     weights = Read(w.dtype, 1, weight_index, tap_guard)
     reduced = (c, *taps) if layout == "nchw" else (*taps, c)
-    sums = _alone if icg == per == 1 else contracted
+    sums = _alone if alone or icg == per == 1 else contracted
     return Comprehension(join(n, o, places, layout), sums(out.dtype, reduced, data, weights))
 
 
 def _alone(out: DType, axes: tuple[Axis, ...], data: Expr, weights: Expr) -> Expr:
-    """A channel's own window times its own weights: nothing is used twice, so that it is no contraction but a sum of products."""
+    """A window times weights as a sum of products, which is no contraction: threads fold what they load themselves."""
     wide = accumulator(out)
     cast = lambda x, t: x if x.dtype == t else Map(t, "cast", (x,))
     return cast(Reduce(wide, "sum", axes, (Map(wide, "mul", (cast(data, wide), cast(weights, wide))),)), out)
@@ -188,6 +188,17 @@ register(
         _conv_meaning,
         attrs={**WINDOW, "groups": 1},
         doc="cross-correlation of data with weights",
+    )
+)
+register(
+    Op(
+        "conv_direct",
+        (2, 2),
+        _conv_infer,
+        _conv_reference,
+        partial(_conv_meaning, alone=True),
+        attrs={**WINDOW, "groups": 1},
+        doc="`conv` whose sums are folded by the threads that load their elements, not by products of tiles",
     )
 )
 

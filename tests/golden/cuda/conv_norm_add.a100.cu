@@ -1,9 +1,14 @@
 #include "autocomp_cuda.cuh"
 
 /*
- * conv_cast_add_rsqrt_6more: conv cast cast cast cast cast add rsqrt mul reshape mul mul sub reshape add cast add relu
- * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 8, r1 3, r2 3 | stages 8 | threads 64 | turned_store | batch_copies
- * predicted: 27.60 us, bound by narrow copies, 0% of the roofline
+ * conv_cast_add_rsqrt_7more: transpose transpose cast cast cast cast conv add transpose rsqrt cast mul reshape mul mul sub reshape add cast add relu
+ * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 1, r1 3, r2 32 | stages 8 | threads 64 | turned_store | batch_copies
+ * predicted: 27.59 us, bound by narrow copies, 0% of the roofline
+ * rule: layout/conv-channels-last: made transpose f16[2, 14, 14, 32]
+ * rule: layout/conv-channels-last: made transpose f16[32, 3, 3, 32]
+ * rule: layout/conv-channels-last: made conv f16[2, 14, 14, 32]
+ * rule: layout/conv-channels-last: made transpose f16[2, 32, 14, 14]
+ * rule: fusion/view: conv into operand 0 of transpose
  * rule: fusion/convolution-epilogue: conv into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of add
  * rule: fusion/map-into-map: add into operand 0 of rsqrt
@@ -24,9 +29,9 @@
  * rule: fusion/convolution-epilogue: add into operand 0 of relu
  * rule: tiling/gpu-contract: the schedule
  *
- * kernel conv_cast_add_rsqrt_6more(in0: f16[i0:2, i2:14, i3:14, r0:32, r1:3, r2:3] of in0[2, 32, 14, 14] at [i0, r0, i2 + r1 - 1, i3 + r2 - 1] where i2 + r1 - 1 >= 0, -1*i2 - 1*r1 + 14 >= 0, i3 + r2 - 1 >= 0, -1*i3 - 1*r2 + 14 >= 0 else 0.0, in1: f16[i1:32, r0:32, r1:3, r2:3], in2: f16[i1:32], in3: f16[i1:32], in4: f16[i1:32], in5: f16[i1:32], in6: f16[i0:2, i1:32, i2:14, i3:14]) -> out0: f16[i0:2, i1:32, i2:14, i3:14]
- * axes i0=2 i1=32 i2=14 i3=14 r0=32 r1=3 r2=3
- * tile i0=1 i2=1 r0=8
+ * kernel conv_cast_add_rsqrt_7more(in0: f16[i0:2, i2:14, i3:14, r0:3, r1:3, r2:32] of in0[2, 32, 14, 14] at [i0, r2, i2 + r0 - 1, i3 + r1 - 1] where i2 + r0 - 1 >= 0, -1*i2 - 1*r0 + 14 >= 0, i3 + r1 - 1 >= 0, -1*i3 - 1*r1 + 14 >= 0 else 0.0, in1: f16[i1:32, r0:3, r1:3, r2:32] of in1[32, 32, 3, 3] at [i1, r2, r0, r1], in2: f16[i1:32], in3: f16[i1:32], in4: f16[i1:32], in5: f16[i1:32], in6: f16[i0:2, i1:32, i2:14, i3:14]) -> out0: f16[i0:2, i1:32, i2:14, i3:14]
+ * axes i0=2 i1=32 i2=14 i3=14 r0=3 r1=3 r2=32
+ * tile i0=1 i2=1 r0=1
  * grid i0, i2
  *   acc: f32[i0, i1, i2, i3] fragment = fill 0.0
  *   pipelined r0 stages=8
@@ -52,11 +57,11 @@
  * sub_t: reg (i1,1,2)(i1,8,2) lane (i1,2,4)(-,0,8) wave (i1,16,2)
  * in6_t: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i1,16,2)
  * relu_t: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i1,16,2)
- * in0_t: shared, 2560 bytes f16, ring of 8
- * in1_t: shared, 5120 bytes f16, ring of 8
- * acc: mma.m16n8k16.f16, 1 x 2 a wave, 5 steps
+ * in0_t: shared, 3072 bytes f16, ring of 8
+ * in1_t: shared, 6144 bytes f16, ring of 8
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 6 steps
  */
-extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, const f16 *__restrict__ in4, const f16 *__restrict__ in5, const f16 *__restrict__ in6, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_7more(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, const f16 *__restrict__ in4, const f16 *__restrict__ in5, const f16 *__restrict__ in6, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -80,85 +85,85 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_6more(con
     acc[r] = 0.0f;
   }
   for (int it = 0; it < 7; ++it) {
-    if (it < 4) {
-      const int r0_b = it * 8;
-      for (int q0 = 0; q0 < 20; q0 += 8) {
+    if (it < 3) {
+      const int r0_b = it;
+      for (int q0 = 0; q0 < 24; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 16), col = c % 16;
-          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), c < 1280 && (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + r0_b*14 + (row % 3) + (row / 3)*196 - 15), (col) < 14 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          if (c < 1280) ac_keep(smem + 0 + it * 2560 + ac_swizzle<32>(c / 16, (c % 16) * 2), held[q]);
+          ac_keep(smem + 0 + it * 3072 + ac_swizzle<32>(c / 16, (c % 16) * 2), held[q]);
         }
       }
-      for (int q0 = 0; q0 < 40; q0 += 8) {
+      for (int q0 = 0; q0 < 48; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in1 + ((row)*288 + (r0_b + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
+          const int row = (c / 96), col = c % 96;
+          held[q] = ac_fetched<1>(in1 + ((row)*288 + r0_b*3 + (col % 3) + (col / 3)*9), true);
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 20480 + it * 5120 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
+          ac_keep(smem + 24576 + it * 6144 + ac_swizzle<192>(c / 96, (c % 96) * 2), held[q]);
         }
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 4; ++it) {
-    const int r0_b2 = it * 8;
+  for (int it = 0; it < 3; ++it) {
+    const int r0_b2 = it;
     ac_wait<6>();
     ac_sync();
     const int ahead = it + 7;
-    if (ahead < 4) {
-      const int r0_b3 = ahead * 8;
-      for (int q0 = 0; q0 < 20; q0 += 8) {
+    if (ahead < 3) {
+      const int r0_b3 = ahead;
+      for (int q0 = 0; q0 < 24; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 16), col = c % 16;
-          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + (r0_b3 + (row / 9))*196 + (row / 3 % 3)*14 + (row % 3) - 15), c < 1280 && (col) < 14 && (row / 9) < 8 && i2_b + (row / 3 % 3) + -1 >= 0 && -1*i2_b + -1*(row / 3 % 3) + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + r0_b3*14 + (row % 3) + (row / 3)*196 - 15), (col) < 14 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          if (c < 1280) ac_keep(smem + 0 + ahead % 8 * 2560 + ac_swizzle<32>(c / 16, (c % 16) * 2), held[q]);
+          ac_keep(smem + 0 + ahead % 8 * 3072 + ac_swizzle<32>(c / 16, (c % 16) * 2), held[q]);
         }
       }
-      for (int q0 = 0; q0 < 40; q0 += 8) {
+      for (int q0 = 0; q0 < 48; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in1 + ((row)*288 + (r0_b3 + (col / 9))*9 + (col / 3 % 3)*3 + (col % 3)), (col / 9) < 8);
+          const int row = (c / 96), col = c % 96;
+          held[q] = ac_fetched<1>(in1 + ((row)*288 + r0_b3*3 + (col % 3) + (col / 3)*9), true);
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 20480 + ahead % 8 * 5120 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
+          ac_keep(smem + 24576 + ahead % 8 * 6144 + ac_swizzle<192>(c / 96, (c % 96) * 2), held[q]);
         }
       }
     }
     ac_commit();
     const int slot = it % 8;
     #pragma unroll
-    for (int kk = 0; kk < 5; ++kk) {
+    for (int kk = 0; kk < 6; ++kk) {
       unsigned fa[1][4], fb[2][2];
       for (int m = 0; m < 1; ++m) {
-        ac_ldmatrix4_t(fa[m], smem + 0 + slot * 2560 + ac_swizzle<32>(kk * 16 + lane / 16 * 8 + lane % 8, (0 + m * 16 + lane / 8 % 2 * 8) * 2));
+        ac_ldmatrix4_t(fa[m], smem + 0 + slot * 3072 + ac_swizzle<32>(kk * 16 + lane / 16 * 8 + lane % 8, (0 + m * 16 + lane / 8 % 2 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 20480 + slot * 5120 + ac_swizzle<160>(wave / 1 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 24576 + slot * 6144 + ac_swizzle<192>(wave / 1 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
