@@ -173,9 +173,11 @@ class Split:
         text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border,
                                     self.more if self.open else -1 if early else 0)
         self.frame.declarations.append(text)
+        late = any(id(x) in self.late for x in self.products if s.dst in x.srcs)
+        needed = (self.by + 3 if early else self.by + 1 if late else 1) if self.open else 1
+        if (slots := self.cube.depth[f.name]) < needed:
+            raise DoesNotFit(f"slots of {f.name} in l1", needed=needed, available=slots, hint="use fewer stages or smaller tiles")
         if self.open and early:
-            if (slots := self.cube.depth[f.name]) < self.by + 3:
-                raise DoesNotFit(f"slots of {f.name} in l1", needed=self.by + 3, available=slots, hint="copy it with its own round")
             self.frame.early.append(work)
         else:
             self.arrived(work)

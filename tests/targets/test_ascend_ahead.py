@@ -7,7 +7,7 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp.cost.estimate import estimate
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
@@ -80,6 +80,15 @@ def test_attention_with_one_slot(stages, tmp_path):
     assert f"if (r1 >= {stages - 1})" in program.printed[call.kernel.name].text
     program.executor = AscendExecutor(program, tmp_path, blocks=2)
     program.verify(seed=fresh.seed())
+
+
+def test_a_late_factor_has_a_slot_more_than_rounds_it_is_late():
+    """Heads of 256: keys in spare slots left values one, and the plan was stuck; fewer spare slots, or both numbers."""
+    kernel = autocomp.optimize(attention(2, 128, 1024, 256), target=TARGET).calls.calls[0].kernel
+    at = lambda stages: Schedule.make({"i0": 1, "i1": 64, "r1": 128}, softmax_overlap=1, stages=stages)
+    assert "if (r1 >= 2)" in load_target(TARGET).emit(kernel, at(3)).text
+    with pytest.raises(DoesNotFit, match="slots of in2_t in l1: needs 4, has 1"):
+        load_target(TARGET).emit(kernel, at(4))
 
 
 def test_a_loop_without_such_a_product_is_refused():
