@@ -113,7 +113,8 @@ class _Prices:
             return lim["drain"] + e.near / rate("l0c"), 0.0
         if pipe == "V":
             repeats = e.amount or -(-e.near // int(chip.vector_bytes))
-            slow = chip.vector["f32"] / chip.special if e.name.decode() in SLOW else 1.0
+            slow = chip.vector["f32"] / chip.special if (name := e.name.decode()) in SLOW else 1.0
+            slow = chip.numbers["repeat_fold"] if name.startswith("WholeReduce") else slow
             return lim["vector_start"] + (repeats * slow + e.conflicts) / clock, 0.0
         return chip.numbers["scalar_write"] / clock, 0.0
 

@@ -58,6 +58,7 @@ class Split:
     loops: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
     skipped: set[int] = field(default_factory=set)
+    scales: dict[int, str] = field(default_factory=dict)
     factors: dict[str, Factor] = field(default_factory=dict)
     fed: dict[tuple[str, str, int], str] = field(default_factory=dict)
     home: dict[str, Frame] = field(default_factory=dict)
@@ -77,6 +78,10 @@ class Split:
     def body(self, nodes: Body) -> None:
         """Works of one block of statements, into the open frames."""
         last = _last_uses(nodes)
+        for at, (factor, until) in self.scalings(nodes).items():
+            self.skipped.add(id(nodes[at]))
+            self.scales[id(nodes[until])] = factor
+            last[factor] = max(last[factor], until)
         made = {n.dst for n in nodes if isinstance(n, Stmt) and self.first[n.dst] is n}
         done = {s.dst: i for i, n in enumerate(nodes) for s, _ in walk((n,)) if s.op == "mma" and s.dst in made - self.states}
         for i, n in enumerate(nodes):
@@ -90,6 +95,26 @@ class Split:
                     self.leaves(name, nodes)
             for name in [v for v, at in last.items() if at == i and v in made]:
                 self.vector.drop(name)
+
+    def scalings(self, nodes: Body) -> dict[int, tuple[str, int]]:
+        """Statements of a block that only scale a state by a value in front of a product that is added to it: their place, the value, and
+        the place of the product, which does both."""
+        found: dict[int, tuple[str, int]] = {}
+        for i, n in enumerate(nodes):
+            if not isinstance(n, Stmt) or n.op != "map" or n.dst not in self.states or not isinstance(n.expr, Map) or n.expr.fn != "mul":
+                continue
+            state, by = n.expr.operands if n.expr.operands[0] == Value(n.expr.dtype, n.dst) else n.expr.operands[::-1]
+            if state != Value(n.expr.dtype, n.dst) or not isinstance(by, Value) or by == state:
+                continue
+            for j in range(i + 1, len(nodes)):
+                x = nodes[j]
+                if isinstance(x, Loop) or by.name == x.dst or (n.dst in (x.dst, *x.srcs, *values(x.expr)) and x.op != "mma"):
+                    break
+                if x.dst == n.dst:
+                    if (id(n) in self.late) == (id(x) in self.late):
+                        found[i] = by.name, j
+                    break
+        return found
 
     @contextmanager
     def behind(self, late: bool) -> Iterator[None]:
@@ -227,7 +252,11 @@ class Split:
             self.frame.declarations.append(self.cube.accumulator(name, m, n, self.frame.turn))
             self.multiply(frame, self.cube.product(name, near[0], near[1], m, n, part, f"{part.begin} == 0" if part.begin else "true"))
             self.arrives(name, s.dst, m, n, self.buf[s.dst].axes)
-            self.vector.combine("add", self.vector.values[s.dst], self.vector.values.pop(name))
+            state, term, by = self.vector.values[s.dst], self.vector.values.pop(name), self.scales.get(id(s))
+            if by is None:
+                self.vector.combine("add", state, term)
+            else:
+                self.vector.scaled_sum(state, self.vector.value(by), term)
             return
         home = self.home[s.dst]
         if not any(f" {s.dst} = " in d for d in home.declarations):

@@ -418,6 +418,16 @@ class VectorPart:
         self.v([line], (state, x), state)
         self.release(x)
 
+    def scaled_sum(self, state: Operand, by: Operand, x: Operand) -> None:
+        """state = state by + x, in place: one instruction where `by` is a value a row."""
+        if (state.kind, by.kind) != ("full", "stat") or {state.element, by.element, x.element} != {"float"}:
+            self.moved(self.call("mul", [state, by], [], state), state)
+            self.combine("add", state, x)
+            return
+        line = f"ac_scaled_sum({state.name}, {by.name}, {x.name}, {self.g.count}, {self.g.pitch(state.lane)});"
+        self.v([line], (state, x, by), state)
+        self.release(x)
+
     def evaluated(self, s: Stmt, into: Operand | None) -> Operand:
         """The value of a statement's expression, as values of its name are held."""
         assert isinstance(s.expr, Expr)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from autocomp.targets import load_target
 
@@ -78,8 +80,12 @@ def test_attention_with_one_slot(stages, tmp_path):
     schedule = Schedule.make({"i0": 1, "i1": 128, "r1": 128}, softmax_overlap=1, stages=stages)
     program.printed[call.kernel.name] = target.emit(call.kernel, schedule)
     assert f"if (r1 >= {stages - 1})" in program.printed[call.kernel.name].text
-    program.executor = AscendExecutor(program, tmp_path, blocks=2)
+    program.executor = executor = AscendExecutor(program, tmp_path, blocks=2)
     program.verify(seed=fresh.seed())
+    counts = Counter(e.name for e in executor.events()[0])
+    assert counts[b"LoadData"] < 8 * counts[b"Mmad"]  # twelve where each took one row of fractals
+    text = program.printed[call.kernel.name].text
+    assert "ac_scaled_sum(o" in text and "ac_Mul_stat(o" not in text  # the sums so far are scaled as the next ones are added
 
 
 def test_a_late_factor_has_a_slot_more_than_rounds_it_is_late():

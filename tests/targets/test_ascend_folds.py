@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from autocomp.targets import load_target
 
 import autocomp
+from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
@@ -38,3 +42,20 @@ def test_windows_are_added_up_lane_by_lane_by_a_rule():
     program = autocomp.optimize(graph({"p": GIVEN["p"]}, LINES["pool"].replace("%2", "%0")), target="ascend:910b")
     (text,) = (s.text for s in program.printed.values())
     assert "rule: tiling/npu-folds" in text and "Max(" in text and "WholeReduce" not in text and "ac_row" not in text
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [13, 3])
+def test_rows_are_folded_by_blocks(rows, tmp_path):
+    """Rows of less than a repeat, of whole ones and of parts, several in a tile: blocks of eight first, at a clock a repeat, where a repeat
+    takes seven as a whole. Few rows take fewer instructions without them."""
+    lanes = {"a": 5, "b": 40, "c": 64, "d": 130, "e": 512, "g": 600}
+    text = "\n".join(f"%{i} = reduce_{'max' if i % 3 else 'sum' if i else 'min'}({n}, axes=[1])" for i, n in enumerate(lanes))
+    text = graph({n: f"f32[13, {k}]" for n, k in lanes.items()}, text).partition("output")[0]
+    program = autocomp.optimize(text + "".join(f"output {n} = %{i}\n" for i, n in enumerate(lanes)), target="ascend:910b")
+    target, kernels = load_target("ascend:910b"), [c.kernel for c in program.calls.calls]
+    program.printed = {k.name: target.emit(k, Schedule.make({k.axes[0].name: rows})) for k in kernels}
+    seen = Counter()
+    program.executor = executor = AscendExecutor(program, tmp_path, done=lambda *_: seen.update(e.name for e in executor.events()[0]))
+    program.verify(seed=fresh.seed())
+    assert (sum(n for f, n in seen.items() if f.startswith(b"BlockReduce")) > 0) == (rows > 4) == (not seen[b"WholeReduceMax"])

@@ -21,6 +21,7 @@ __aicore__ inline DataCopyExtParams ac_copy(uint32_t rows, uint32_t bytes, uint3
   return p;
 }
 
+__aicore__ inline uint32_t ac_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 __aicore__ inline uint64_t ac_clamped(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
 AC_FN ac_neg(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Muls(d, x, -1.0f, n); }
@@ -312,6 +313,11 @@ AC_BROADCAST(Mul)
 AC_BROADCAST(Div)
 AC_BROADCAST(Max)
 AC_BROADCAST(Min)
+// d = d v + x with a value a row: two clocks a repeat, as d and x are read at once beside v, and no result on the way.
+AC_FN ac_scaled_sum(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, uint32_t rows, uint32_t pitch) {
+  AC_COLUMNS(FusedMulAdd, v[r * 8], x[r * pitch + c], 1, 0, 1, pitch / 8, 1, pitch / 8)
+  AC_EACH(FusedMulAdd, v[r * 8], x[r * pitch + c], 1, 0, 1, 8, 0, 8)
+}
 
 __aicore__ inline uint32_t ac_248(uint32_t rows) { return rows < 248 ? rows : 248; }  // repeats that one instruction takes, in whole blocks
 // One value a row, from the first lane of every block: dense first, then spread over the block. rows: a multiple of 8.
@@ -383,34 +389,59 @@ AC_WHOLE(ac_whole_max, WholeReduceMax)
 AC_WHOLE(ac_whole_min, WholeReduceMin)
 
 // Folds the first `lanes` elements of each row; t: one element a row; w: the instruction's work space. slots: rows rounded up to 8. Rows of
-// up to eight repeats are folded by one instruction a repeat for all of them, and one more for what these leave in a row's block; longer
-// ones one after another, by an instruction that ends on the scalar unit.
-#define AC_ROWS(name, Op, Whole)                                                                                                    \
-  AC_FN name(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &w, uint32_t rows, uint32_t slots, uint32_t lanes,    \
-             uint32_t pitch) {                                                                                                      \
-    if (lanes <= 512) {                                                                                                             \
-      Duplicate(t, 0.0f, slots);                                                                                                    \
-      AC_V;                                                                                                                         \
-      for (uint32_t c = 0; lanes > 64 && c < lanes; c += 64) {                                                                      \
-        Whole(d[c / 64], x[c], lanes - c < 64 ? lanes - c : 64, rows, 8, pitch);                                                    \
-        AC_V;                                                                                                                       \
-      }                                                                                                                             \
-      Whole(t, lanes > 64 ? d : x, lanes > 64 ? (lanes + 63) / 64 : lanes, rows, 1, lanes > 64 ? 8 : pitch);                        \
-      AC_V;                                                                                                                         \
-      ac_widen(d, t, slots);                                                                                                        \
-      return;                                                                                                                       \
-    }                                                                                                                               \
-    Duplicate(d, 0.0f, slots * 8);                                                                                                  \
-    AC_V;                                                                                                                           \
-    for (uint32_t r = 0; r < rows; ++r) {                                                                                           \
-      Op(d[r * 8], x[r * pitch], w, lanes);                                                                                         \
-      AC_V;                                                                                                                         \
-    }                                                                                                                               \
-    ac_spread(d, t, slots);                                                                                                         \
+// up to eight repeats are folded by instructions for all of them. One that folds a repeat into one value takes seven clocks for it, one that
+// folds blocks of eight elements one: where there are rows enough to hide that it takes more of them, blocks come first, 64 columns at a
+// time, and then the eight values of each row. Longer rows go one after another, by an instruction that ends on the scalar unit.
+constexpr uint32_t ac_few_rows = 4;
+#define AC_ROWS(name, Op, Whole, Blocks, Two, none)                                                                                   \
+  AC_FN name##_blocks(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t rows, uint32_t slots, uint32_t lanes,              \
+                      uint32_t pitch) {                                                                                                \
+    if (lanes < 64 || rows < slots) {                                                                                                  \
+      Duplicate(d, none, slots * 8);                                                                                                   \
+      AC_V;                                                                                                                            \
+    }                                                                                                                                  \
+    for (uint32_t c = 0; c < lanes; c += 64) {                                                                                         \
+      const uint32_t n = ac_least(64, lanes - c);                                                                                      \
+      for (uint32_t r = 0; r < rows; r += 248)                                                                                         \
+        Blocks(c || n < 64 ? t[r * 8] : d[r * 8], x[r * pitch + c], ac_248(rows - r), n, 1, 1, pitch / 8);                             \
+      AC_V;                                                                                                                            \
+      if (n < 64)                                                                                                                      \
+        for (uint32_t r = 0; r < rows; r += 248) Two(d[r * 8], d[r * 8], t[r * 8], (n + 7) / 8, ac_248(rows - r), {1, 1, 1, 1, 1, 1}); \
+      else if (c)                                                                                                                      \
+        Two(d, d, t, rows * 8);                                                                                                        \
+      AC_V;                                                                                                                            \
+    }                                                                                                                                  \
+    for (uint32_t r = 0; r < slots; r += 1984) Blocks(t[r], d[r * 8], ac_248((slots - r) / 8), 64, 1, 1, 8);                           \
+  }                                                                                                                                    \
+  AC_FN name(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &w, uint32_t rows, uint32_t slots, uint32_t lanes,       \
+             uint32_t pitch) {                                                                                                         \
+    if (lanes <= 512) {                                                                                                                \
+      if (rows > ac_few_rows) {                                                                                                        \
+        name##_blocks(d, x, t, rows, slots, lanes, pitch);                                                                             \
+      } else {                                                                                                                         \
+        Duplicate(t, 0.0f, slots);                                                                                                     \
+        AC_V;                                                                                                                          \
+        for (uint32_t c = 0; lanes > 64 && c < lanes; c += 64) {                                                                       \
+          Whole(d[c / 64], x[c], lanes - c < 64 ? lanes - c : 64, rows, 8, pitch);                                                     \
+          AC_V;                                                                                                                        \
+        }                                                                                                                              \
+        Whole(t, lanes > 64 ? d : x, lanes > 64 ? (lanes + 63) / 64 : lanes, rows, 1, lanes > 64 ? 8 : pitch);                         \
+      }                                                                                                                                \
+      AC_V;                                                                                                                            \
+      ac_widen(d, t, slots);                                                                                                           \
+      return;                                                                                                                          \
+    }                                                                                                                                  \
+    Duplicate(d, 0.0f, slots * 8);                                                                                                     \
+    AC_V;                                                                                                                              \
+    for (uint32_t r = 0; r < rows; ++r) {                                                                                              \
+      Op(d[r * 8], x[r * pitch], w, lanes);                                                                                            \
+      AC_V;                                                                                                                            \
+    }                                                                                                                                  \
+    ac_spread(d, t, slots);                                                                                                            \
   }
-AC_ROWS(ac_row_sum, ReduceSum, ac_whole_sum)
-AC_ROWS(ac_row_max, ReduceMax, ac_whole_max)
-AC_ROWS(ac_row_min, ReduceMin, ac_whole_min)
+AC_ROWS(ac_row_sum, ReduceSum, ac_whole_sum, BlockReduceSum, Add, 0.0f)
+AC_ROWS(ac_row_max, ReduceMax, ac_whole_max, BlockReduceMax, Max, (-1.0f / 0.0f))
+AC_ROWS(ac_row_min, ReduceMin, ac_whole_min, BlockReduceMin, Min, (1.0f / 0.0f))
 
 // Folds the rows of a tile into one.
 #define AC_FOLD(Op)                                                                      \
@@ -429,7 +460,6 @@ AC_FOLD(Min)
 // ---- cube cores. A fractal is 16 rows of 32 bytes (C0). L1 holds a factor whose rows are not summed over as stored, in columns of
 // fractals (NZ); L0A wants bands of 16 rows, L0B bands of 32 bytes of depth. Depth is padded with zeros to multiples of 16.
 __aicore__ inline uint32_t ac_whole(uint32_t n) { return (n + 15) / 16 * 16; }
-__aicore__ inline uint32_t ac_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 template <typename T> __aicore__ inline uint32_t ac_c0() { return 32 / sizeof(T); }
 
 // Rows that lie farther apart than the copy's field of 16 bits can say are copied one by one.
@@ -496,15 +526,28 @@ AC_FN ac_to_l1_summed(const ac_f32 &d, const GlobalTensor<float> &s, uint32_t ro
     ac_nd2nz(d[r / 16 * band], s[uint64_t(r) * apart], n, cols, apart, 16);
   }
 }
-// Fractals first, first + step, ... of L1, `n` of them, side by side into L0.
-template <typename T> AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t first, uint32_t n, uint32_t step, bool turn) {
+// Fractals first, first + step, ... of L1, `n` of them, to every `apart`th place of L0.
+template <typename T>
+AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t first, uint32_t n, uint32_t step, bool turn, uint32_t apart = 1) {
   LoadData2DParams p;
   p.startIndex = first;
   p.repeatTimes = n;
   p.srcStride = step;
-  p.dstGap = 0;
+  p.dstGap = apart - 1;
   p.ifTranspose = turn;
   LoadData(d, s, p);
+}
+// A grid of `bands` x `along` fractals, which lie `band` and `step` fractals apart in L1 and band behind band in L0, in as few instructions
+// as its sides let: each takes up to 255 fractals at even distances.
+template <typename T>
+AC_FN ac_grid(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t bands, uint32_t along, uint32_t band, uint32_t step, bool turn) {
+  const uint32_t size = 512 / sizeof(T);
+  if (band == step * along && bands * along < 256)
+    ac_fractals(d, s, 0, bands * along, step, turn);
+  else if (along < bands)
+    for (uint32_t c = 0; c < along; ++c) ac_fractals(d[c * size], s, c * step, bands, band, turn, along);
+  else
+    for (uint32_t r = 0; r < bands; ++r) ac_fractals(d[r * along * size], s, r * band, along, step, turn);
 }
 // `n` neighbouring squares of 16 x 16 in single precision, turned: each gives two fractals, `half` fractals from one to the other;
 // squares begin `step` fractals from each other.
@@ -520,20 +563,20 @@ AC_FN ac_squares(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t step, ui
 }
 // First factor stored as [m, k], or as [k, m]; `rows`: of the tile in L1, in whole fractals as m and k are.
 template <typename T> AC_FN ac_to_l0a(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
-  for (uint32_t r = 0; r < m / 16; ++r) ac_fractals(d[r * k * 16], s, r, k / ac_c0<T>(), rows / 16, false);
+  ac_grid(d, s, m / 16, k / ac_c0<T>(), 1, rows / 16, false);
 }
 template <typename T> AC_FN ac_to_l0a_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
-  for (uint32_t r = 0; r < m / 16; ++r) ac_fractals(d[r * k * 16], s, r * (rows / 16), k / 16, 1, true);
+  ac_grid(d, s, m / 16, k / 16, rows / 16, 1, true);
 }
 AC_FN ac_to_l0a_turned(const ac_f32 &d, const ac_f32 &s, uint32_t m, uint32_t k, uint32_t) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * 256], s[r * m * 16], m / 16, k / 8, 1);
 }
 // Second factor stored as [n, k], or as [k, n].
 template <typename T> AC_FN ac_to_l0b(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
-  for (uint32_t r = 0; r < k / ac_c0<T>(); ++r) ac_fractals(d[r * n * ac_c0<T>()], s, r * (rows / 16), n / 16, 1, false);
+  ac_grid(d, s, k / ac_c0<T>(), n / 16, rows / 16, 1, false);
 }
 template <typename T> AC_FN ac_to_l0b_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
-  for (uint32_t r = 0; r < k / 16; ++r) ac_fractals(d[r * n * 16], s, r, n / 16, rows / 16, true);
+  ac_grid(d, s, k / 16, n / 16, 1, rows / 16, true);
 }
 AC_FN ac_to_l0b_turned(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t k, uint32_t) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * n * 16], s[r * n * 16], n / 16, 1, n / 16);

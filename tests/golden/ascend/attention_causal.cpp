@@ -380,8 +380,6 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const ac_f32 t20 = ac_at<float>(ub, 512, 40704);
           const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41216 + r1_round % 2 * 4096);
           const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
-          PipeBarrier<PIPE_V>();
-          ac_Mul_stat(o3, o3, o_by_kept, 16, 64);
           CrossCoreWaitFlag(8 + r1_round % 2);
           WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
           if (own) {
@@ -391,7 +389,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           CrossCoreSetFlag<2, PIPE_MTE2>(10 + r1_round % 2);
           WaitFlag<HardEvent::MTE2_V>(2 + r1_round % 2);
           PipeBarrier<PIPE_V>();
-          Add(o3, o3, o_part_in, 1024);
+          ac_scaled_sum(o3, o_by_kept, o_part_in, 16, 64);
           SetFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
           }
         }

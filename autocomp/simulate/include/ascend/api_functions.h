@@ -129,6 +129,17 @@ inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Div(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
+inline void FusedMulAdd(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float>, "FusedMulAdd has no form for elements of this type");
+  model::called = "FusedMulAdd";
+  model::aligned("FusedMulAdd", "dst", dst.at, 32);
+  model::aligned("FusedMulAdd", "src0", src0.at, 32);
+  model::aligned("FusedMulAdd", "src1", src1.at, 32);
+  model::within("FusedMulAdd", "mask", mask, 1, 256 / sizeof(T));
+  model::within("FusedMulAdd", "repeatTime", repeatTime, 0, 255);
+  model::FusedMulAdd(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
 inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Adds has no form for elements of this type");
   model::called = "Adds";
@@ -398,6 +409,45 @@ inline void WholeReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::within("WholeReduceMin", "srcBlkStride", srcBlkStride, 0, 65535);
   model::within("WholeReduceMin", "srcRepStride", srcRepStride, 0, 65535);
   model::WholeReduceMin(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride), order);
+}
+template <typename T>
+inline void BlockReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+  static_assert(model::one_of<T, half, float>, "BlockReduceSum has no form for elements of this type");
+  model::called = "BlockReduceSum";
+  model::aligned("BlockReduceSum", "dst", dst.at, 32);
+  model::aligned("BlockReduceSum", "src", src.at, 32);
+  model::within("BlockReduceSum", "repeatTime", repeatTime, 0, 255);
+  model::within("BlockReduceSum", "mask", mask, 1, 256 / sizeof(T));
+  model::within("BlockReduceSum", "dstRepStride", dstRepStride, 0, 65535);
+  model::within("BlockReduceSum", "srcBlkStride", srcBlkStride, 0, 65535);
+  model::within("BlockReduceSum", "srcRepStride", srcRepStride, 0, 65535);
+  model::BlockReduceSum(dst, src, int32_t(repeatTime), int32_t(mask), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
+}
+template <typename T>
+inline void BlockReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+  static_assert(model::one_of<T, half, float>, "BlockReduceMax has no form for elements of this type");
+  model::called = "BlockReduceMax";
+  model::aligned("BlockReduceMax", "dst", dst.at, 32);
+  model::aligned("BlockReduceMax", "src", src.at, 32);
+  model::within("BlockReduceMax", "repeatTime", repeatTime, 0, 255);
+  model::within("BlockReduceMax", "mask", mask, 1, 256 / sizeof(T));
+  model::within("BlockReduceMax", "dstRepStride", dstRepStride, 0, 65535);
+  model::within("BlockReduceMax", "srcBlkStride", srcBlkStride, 0, 65535);
+  model::within("BlockReduceMax", "srcRepStride", srcRepStride, 0, 65535);
+  model::BlockReduceMax(dst, src, int32_t(repeatTime), int32_t(mask), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
+}
+template <typename T>
+inline void BlockReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+  static_assert(model::one_of<T, half, float>, "BlockReduceMin has no form for elements of this type");
+  model::called = "BlockReduceMin";
+  model::aligned("BlockReduceMin", "dst", dst.at, 32);
+  model::aligned("BlockReduceMin", "src", src.at, 32);
+  model::within("BlockReduceMin", "repeatTime", repeatTime, 0, 255);
+  model::within("BlockReduceMin", "mask", mask, 1, 256 / sizeof(T));
+  model::within("BlockReduceMin", "dstRepStride", dstRepStride, 0, 65535);
+  model::within("BlockReduceMin", "srcBlkStride", srcBlkStride, 0, 65535);
+  model::within("BlockReduceMin", "srcRepStride", srcRepStride, 0, 65535);
+  model::BlockReduceMin(dst, src, int32_t(repeatTime), int32_t(mask), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
 }
 template <typename T>
 inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t repeatTime, const BrcbRepeatParams &repeatParams) {

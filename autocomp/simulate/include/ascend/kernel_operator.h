@@ -277,7 +277,7 @@ template <typename T, typename F> void binary(const LocalTensor<T> &d, const Loc
 }
 template <typename T, typename F>
 void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor<T> &b, uint64_t mask, uint8_t repeat,
-             const BinaryRepeatParams &p, F f) {
+             const BinaryRepeatParams &p, F f, bool updates = false) {  // `updates`: d is read too, as the third argument of f
   model::start(PIPE_V);
   // What lies between two repeats' elements is not touched: columns of a tile are taken by instructions of their own.
   auto each = [&](auto use, const LocalTensor<T> &x, long blk, long rep) {
@@ -287,13 +287,16 @@ void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor
   };
   each([](const LocalTensor<T> &x, long n) { in(PIPE_V, x, n); }, a, p.src0BlkStride, p.src0RepStride);
   each([](const LocalTensor<T> &x, long n) { in(PIPE_V, x, n); }, b, p.src1BlkStride, p.src1RepStride);
+  if (updates) each([](const LocalTensor<T> &x, long n) { in(PIPE_V, x, n); }, d, p.dstBlkStride, p.dstRepStride);
   each([](const LocalTensor<T> &x, long n) { out(PIPE_V, x, n); }, d, p.dstBlkStride, p.dstRepStride);
-  banked(repeat, {{a.at, p.src0BlkStride, p.src0RepStride}, {b.at, p.src1BlkStride, p.src1RepStride}}, {d.at, p.dstBlkStride, p.dstRepStride});
+  const Blocks first = {a.at, p.src0BlkStride, p.src0RepStride}, second = {b.at, p.src1BlkStride, p.src1RepStride};
+  const Blocks result = {d.at, p.dstBlkStride, p.dstRepStride};
+  updates ? banked(repeat, {first, second, result}, result) : banked(repeat, {first, second}, result);
   for (long r = 0; r < repeat; ++r)
     for (uint64_t i = 0; i < mask; ++i) {
       auto at = [&](int blk, int rep) { return r * rep * 8 + long(i / 8) * blk * 8 + i % 8; };
-      d.at[at(p.dstBlkStride, p.dstRepStride)] =
-          narrowed<T>(f(Wide<T>(a.at[at(p.src0BlkStride, p.src0RepStride)]), Wide<T>(b.at[at(p.src1BlkStride, p.src1RepStride)])));
+      T &to = d.at[at(p.dstBlkStride, p.dstRepStride)];
+      to = narrowed<T>(f(Wide<T>(a.at[at(p.src0BlkStride, p.src0RepStride)]), Wide<T>(b.at[at(p.src1BlkStride, p.src1RepStride)]), Wide<T>(to)));
     }
 }
 #define UNARY(N, E) \
@@ -309,7 +312,7 @@ void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor
   template <typename T>                                                                                                              \
   void N(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint64_t mask, uint8_t repeat,                    \
          const BinaryRepeatParams &p) {                                                                                       \
-    strided(d, x, y, mask, repeat, p, [](auto a, auto b) { return decltype(a)(E); });                                                    \
+    strided(d, x, y, mask, repeat, p, [](auto a, auto b, auto) { return decltype(a)(E); });                                              \
   }
 UNARY(Exp, std::exp(a))
 UNARY(Ln, std::log(a))
@@ -326,6 +329,10 @@ BINARY(Mul, a *b)
 BINARY(Div, a / b)
 BINARY(Max, a > b ? a : b)
 BINARY(Min, a < b ? a : b)
+template <typename T>
+void FusedMulAdd(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint64_t mask, uint8_t repeat, const BinaryRepeatParams &p) {
+  strided(d, x, y, mask, repeat, p, [](auto a, auto b, auto c) { return a * c + b; }, true);
+}
 // Shifts: of signed words with copies of the sign. By how many bits to the left only of unsigned ones: the sign of others stays in its place.
 template <typename T> void ShiftLeft(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint32_t n) {
   if (std::is_signed_v<T>) tell("a shift to the left of signed words, whose sign stays");
@@ -407,6 +414,10 @@ void WholeReduceMax(const LocalTensor<float> &d, const LocalTensor<float> &s, in
                     ReduceOrder order);
 void WholeReduceMin(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep,
                     ReduceOrder order);
+// One value of each block of a repeat: a value of a block that the mask leaves out is nobody's. dstRep: blocks.
+void BlockReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep);
+void BlockReduceMax(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep);
+void BlockReduceMin(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep);
 template <typename T> void Brcb(const LocalTensor<T> &d, const LocalTensor<T> &s, uint8_t repeat, const BrcbRepeatParams &p) {
   model::start(PIPE_V);
   in(PIPE_V, s, repeat * 8);
@@ -451,7 +462,8 @@ template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T
   const long size = 512 / sizeof(T);  // a fractal
   if (p.ifTranspose && sizeof(T) != 2) model::tell("a transposing load of fractals that are not of 16 bits");
   model::start(PIPE_MTE1);
-  out(PIPE_MTE1, d, (p.repeatTimes - 1) * (p.dstGap + 1) * size + size, 512);
+  if (!p.dstGap) out(PIPE_MTE1, d, p.repeatTimes * size, 512);
+  for (long i = 0; p.dstGap && i < p.repeatTimes; ++i) out(PIPE_MTE1, d[i * (p.dstGap + 1) * size], size, 512);
   in(PIPE_MTE1, s, (p.startIndex + (p.repeatTimes - 1) * long(p.srcStride)) * size + size);
   for (long i = 0; i < p.repeatTimes; ++i)
     for (long x = 0; x < size; ++x)
