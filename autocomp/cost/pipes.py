@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
 
+SPECIAL = ("Exp", "Ln", "Sqrt", "Div")  # vector instructions at the rate of special functions
 BLOCK = constant("npu_block")  # bytes of a fractal's row, and of the pieces that copy engines move
 
 
@@ -116,6 +117,13 @@ def product_time(p: Product, chip: Chip, shared: float = 0.0) -> float:
     left = chip.numbers["drain_left"] if p.drained else 1.0
     core = p.tiles * p.steps * step
     return together((core, shared), chip.numbers["memory_power"]) + p.tiles * (drain * left + p.starts)
+
+
+def repeat_clocks(call: str, chip: Chip) -> float:
+    """Clocks that the vector unit takes for a repeat of an instruction, by its name."""
+    if call.startswith("WholeReduce"):
+        return chip.numbers["repeat_fold"]
+    return chip.vector["f32"] / chip.special if call in SPECIAL else 1.0
 
 
 def stream_time(s: Stream, chip: Chip, shared: float = 0.0) -> float:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from math import inf
 
 from autocomp.cost.chip import Chip
-from autocomp.cost.pipes import memory_seconds
+from autocomp.cost.pipes import memory_seconds, repeat_clocks
 from autocomp.cost.roofline import memory_time
 from autocomp.simulate.ascend_model import BARRIER, CROSS_SET, CROSS_WAIT, SET, WAIT, WORK, Event
 from autocomp.simulate.timeline import Bar, Picture, picture
 from autocomp.targets.ascend.api import rows
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
-SLOW = ("Exp", "Ln", "Sqrt", "Div")  # at the rate of special functions
 
 
 @dataclass
@@ -113,9 +112,7 @@ class _Prices:
             return lim["drain"] + e.near / rate("l0c"), 0.0
         if pipe == "V":
             repeats = e.amount or -(-e.near // int(chip.vector_bytes))
-            slow = chip.vector["f32"] / chip.special if (name := e.name.decode()) in SLOW else 1.0
-            slow = chip.numbers["repeat_fold"] if name.startswith("WholeReduce") else slow
-            return lim["vector_start"] + (repeats * slow + e.conflicts) / clock, 0.0
+            return lim["vector_start"] + (repeats * repeat_clocks(e.name.decode(), chip) + e.conflicts) / clock, 0.0
         return chip.numbers["scalar_write"] / clock, 0.0
 
 
