@@ -5,13 +5,14 @@ A record is O(1) to compute from the operands' records, so that the enumerator a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from autocomp.egraph.forms import Access, Form
 from autocomp.files import own_table
+from autocomp.ir.affine import Aff, FloorDiv, Mod
 from autocomp.ir.body import Map
 from autocomp.ir.types import Dim
 
@@ -24,10 +25,13 @@ class Contraction(NamedTuple):
     first: frozenset[int]
 
 
+Digit = tuple[int, int]
+
+
 class Record(NamedTuple):
     """What the grammar knows about a body.
 
-    rows      (N) output positions of the row's own axes
+    rows      (N) the row's own axes: (output position, 0), or (output position, n) where they are its digit below n
     extents   (S, N) extents of the reduced axes, sorted by text
     levels    (S, N) depth of dependent reductions
     contractions   (C, O)
@@ -36,7 +40,7 @@ class Record(NamedTuple):
     """
 
     kind: str
-    rows: tuple[int, ...] = ()
+    rows: tuple[Digit, ...] = ()
     extents: tuple[Dim, ...] = ()
     levels: int = 0
     contractions: frozenset[Contraction] = frozenset()
@@ -136,35 +140,67 @@ def _same_statistic(form: Form, operands: Sequence[Operand], rec: Record) -> Rec
 
 def _same_rows(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
     """Every statistic is broadcast exactly along the axes that it had reduced, and every row is the same set of axes."""
-    rows: tuple[int, ...] | None = None
+    rows: tuple[Digit, ...] | None = None
     extents: tuple[Dim, ...] = ()
     for o in operands:
         if o.record.kind == "E":
             continue
         if o.access is None or o.access.guard:
             return "a row is read through a mask or in several ways"
-        mine = _carry(o.record.rows, o.access, form) if o.record.kind == "N" else o.access.unused
+        mine = _carry(o.record.rows, o.access, form) if o.record.kind == "N" else tuple((i, 0) for i in o.access.unused)
         if mine is None:
             return "a view cuts across the row"
-        shape = tuple(sorted((form.out.shape[i] for i in mine), key=str))
-        if shape != o.record.extents:
+        shape = tuple(sorted((n or form.out.shape[i] for i, n in mine), key=str))
+        if o.record.kind == "S" and shape != o.record.extents:
             return f"a statistic over {o.record.extents} is broadcast along {shape}"
         if rows is not None and rows != mine:
             return "rows along different axes"
-        rows, extents = mine, o.record.extents
+        rows, extents = mine, shape
     return rec._replace(rows=rows or (), extents=extents)
 
 
-def _carry(rows: tuple[int, ...], access: Access, form: Form) -> tuple[int, ...] | None:
-    """Positions of an operand's row axes in the output: each must be read at one bare output axis that no other index has."""
-    plain = dict(access.plain)
-    if any(d not in plain for d in rows):
-        return None
+def _carry(rows: tuple[Digit, ...], access: Access, form: Form) -> tuple[Digit, ...] | None:
+    """The row axes of an operand in the output, which no other index may have: bare axes, or digits of a bijective view (eight channels of
+    a group and the places of an image, read at channel mod 8 and place)."""
     axes = form.comp.axes if form.comp else ()
-    mine = {axes[plain[d]].name for d in rows}
-    if any(i.names() & mine for d, i in enumerate(access.index) if d not in rows):
-        return None
-    return tuple(sorted(plain[d] for d in rows))
+    at = {a.name: i for i, a in enumerate(axes)}
+    plain = dict(access.plain)
+    mine: dict[int, int] = {}
+    for d, low in rows:
+        found = [(plain[d], low)] if d in plain else _digits(access.index[d], at, form) if access.bijective and not low else None
+        if found is None:
+            return None
+        mine |= found
+    cut = {d for d, _ in rows}
+    for d, i in enumerate(access.index):
+        if d not in cut and any(mine.get(at[n], 0) != high for n, high in _highs(i) if n in at and at[n] in mine):
+            return None
+    return tuple(sorted(mine.items()))
+
+
+def _digits(i: Aff, at: Mapping[str, int], form: Form) -> list[Digit] | None:
+    """(position, 0 or n) of the axes a and digits (a mod n) that an index counts through, None for an index of another form."""
+    stride, found = 1, list[Digit]()
+    for atom, c in sorted(i.terms, key=lambda t: t[1]):
+        names = atom.num if isinstance(atom, Mod) else Aff.of(atom) if isinstance(atom, str) else Aff()
+        a = next((n for n, _ in names.terms if isinstance(n, str)), "")
+        if c != stride or a not in at or names != Aff.of(a):
+            return None
+        size = atom.den if isinstance(atom, Mod) else form.out.shape[at[a]]
+        if not isinstance(size, int):
+            return None
+        found.append((at[a], atom.den if isinstance(atom, Mod) else 0))
+        stride *= size
+    return found if not i.const else None
+
+
+def _highs(i: Aff) -> Iterator[tuple[str, int]]:
+    """(axis, n) of each floor(axis / n), and (axis, -1) of each axis that is there otherwise."""
+    for atom, _ in i.terms:
+        if isinstance(atom, FloorDiv) and len(atom.num.terms) == 1 and atom.num == Aff.of(str(atom.num.terms[0][0])):
+            yield str(atom.num.terms[0][0]), atom.den
+        else:
+            yield from ((n, -1) for n in (atom.num.names() if isinstance(atom, (FloorDiv, Mod)) else {str(atom)}))
 
 
 def _whole_output(form: Form, operands: Sequence[Operand], rec: Record) -> Record | str:
@@ -206,7 +242,7 @@ def _reduces_rows(form: Form, operands: Sequence[Operand], rec: Record) -> Recor
     for o in operands:
         if o.record.kind != "N":
             continue
-        if o.access is None or tuple(sorted(o.access.reduced)) != o.record.rows:
+        if o.access is None or tuple((d, 0) for d in sorted(o.access.reduced)) != o.record.rows:
             return "the reduction is not along the row"
         if o.record.extents != form.extents:
             return "the reduction is not over the whole row"
