@@ -106,6 +106,20 @@ def test_gradients_through_attention_and_norms():
     assert not graph.stayed
 
 
+@pytest.mark.parametrize(("how", "masks"), [
+    ({"norm_first": True, "activation": "gelu"}, {"src_key_padding_mask": torch.tensor([[False] * 5, [False, False, True, True, True]])}),
+    ({}, {"src_mask": nn.Transformer.generate_square_subsequent_mask(5), "src_key_padding_mask": torch.tensor([[0.0] * 5, [-1e9] * 5])}),
+], ids=["padded", "causal, a row without keys"])  # fmt: skip
+def test_encoder_layers_that_are_one_operator(how, masks):
+    """torch.nn has one operator for a whole layer where no gradient is asked for."""
+    m, x = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, **how).eval(), torch.randn(2, 5, 8)
+    c, before = compiled(m, dynamic=False), len(autocomp.report())
+    with torch.no_grad():
+        same(c(x, **masks), m(x, **masks))
+    (graph,) = no_errors(before)
+    assert graph.programs == 1 and not graph.stayed
+
+
 def test_operators_without_a_row_stay_with_torch():
     (graph,) = check(lambda x: (torch.linalg.qr(x.exp() + 4)[1] * 2 + x).relu(), torch.randn(4, 4))
     assert graph.programs == 2

@@ -263,6 +263,8 @@ LATER = {  # function, shapes of the examples, open dimensions of each, other sh
     "rounded up": (lambda x: (F.max_pool2d(x, 3, 2, ceil_mode=True), F.avg_pool2d(x, 2, ceil_mode=True),
                               F.avg_pool2d(x, 3, 2, 1, ceil_mode=True)),
                    [(1, 2, 17, 20)], [{2: OPEN, 3: OPEN}], [[(1, 2, 16, 9)], [(1, 2, 5, 33)]]),
+    "sampled": (lambda x, grid: F.grid_sample(x, grid, align_corners=False), [(2, 3, 5, 6), (2, 4, 3, 2)], [{0: OPEN}, {0: OPEN, 1: OPEN}],
+                [[(5, 3, 5, 6), (5, 9, 3, 2)]]),
     "a growing cache": (lambda c, x: F.scaled_dot_product_attention(x, *[torch.cat([c, x], 2)] * 2), [(1, 2, 9, 4), (1, 2, 1, 4)],
                         [{2: C}, None], [[(1, 2, 30, 4), (1, 2, 1, 4)]]),
 }  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import product
+import itertools
 from math import prod
-
-import numpy as np
 
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
+from autocomp.ir.sizes import product
 from autocomp.ir.types import F32, I64, SHORT_FLOATS, DType
 
 ZEROS, BORDER, REFLECTION = range(3)
@@ -20,17 +19,18 @@ CUBIC = -0.75  # the free number of Keys' kernel, as torch has it
 def _grid_sampler(c: Call, x: Node, grid: Node, mode: int, padding: int, align: bool) -> Node:
     """out[n, c, places] = sum over the neighbours of grid[n, places] of weight * x[n, c, neighbour]."""
     rank, dtype = x.type.rank - 2, x.type.dtype
-    if any(not isinstance(d, int) for d in (*x.type.shape, *grid.type.shape)) or 0 in x.type.shape:
-        raise c.refuse(f"samples {x.type} at {grid.type}", "fix its dimensions")
-    n, channels, *sizes = (int(d) for d in x.type.shape)  # type: ignore[arg-type]
+    n, channels, *sizes = x.type.shape
+    if any(not isinstance(d, int) for d in sizes) or 0 in x.type.shape:
+        raise c.refuse(f"samples {x.type} at {grid.type}", "fix the sizes of its images")
     places = grid.type.shape[1:-1]
     axes = _Axes(c, F32 if dtype in SHORT_FLOATS else dtype, padding, align)
-    taps = [axes.taps(axes.column(grid, rank - 1 - k), size, mode) for k, size in enumerate(sizes)]
+    taps = [axes.taps(axes.column(grid, rank - 1 - k), int(size), mode) for k, size in enumerate(sizes)]  # type: ignore[arg-type]
     rows = c.op("transpose", x, perm=(0, *range(2, rank + 2), 1))
-    rows = c.op("reshape", rows, shape=(n * prod(sizes), channels))
-    first = c.array((np.arange(n, dtype=np.int64) * prod(sizes)).reshape(n, *[1] * len(places)))
+    rows = c.op("reshape", rows, shape=(product((n, *sizes)), channels))
+    first = c.op("iota", shape=(n, *[1] * len(places)), axis=0, dtype=I64.name)
+    first = c.op("mul", first, c.b.const(prod(sizes), I64))
     total: Node | None = None
-    for corner in product(*taps):
+    for corner in itertools.product(*taps):
         at: Node = first
         weight: Node | None = None
         inside: Node | None = None
