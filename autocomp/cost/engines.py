@@ -52,13 +52,17 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     copied = [copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs)]
     used = work.vector or work.special or online
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
-    vector += rounds * (out + scores * chip.numbers["scores_out"]) * chip.cores / lim["ub_in"] if used else 0.0
+    arriving = rounds * (out + scores) * chip.cores / lim["ub_in"] if used else 0.0
+    if online:  # beside what is counted of each weight
+        own = chip.numbers["state_operations"] * m * n + chip.numbers["bank_waits"] * m * depth
+        vector += rounds * steps * (chip.numbers["round_calls"] * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
     t = {
         "copies to L1": rounds * steps * sum(copied),
         "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
         "matrix unit": flags * lim["product"] + rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
         "copies from L0C": rounds * lim["drain"] + rounds * (out + scores) / rate("l0c"),
         "vector cores": vector,
+        "copies to vector cores": arriving,
     }
     chain = ["matrix unit"]
     if 2 * part * max(m, n) * bytes_ > chip.memory("l0a").capacity:
@@ -67,13 +71,13 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         chain.append("copies to L1")
     if 2 * m * n * SUM > chip.memory("l0c").capacity or in_turn:
         chain.append("copies from L0C")
-    chain += ["vector cores"] if in_turn else []
+    chain += ["vector cores", "copies to vector cores"] if in_turn else []
     if online and not in_turn:
         late = max(1, s.stages - 1)
         t = {x: v * (1 + late / steps) for x, v in t.items()}
         weights = rounds * steps * copied[0]  # other factors are there before they are wanted
         half = weights + (t["copies to L0"] + t["matrix unit"]) / products
-        way = half + t["copies from L0C"] + t["vector cores"] + handed
+        way = half + t["copies from L0C"] + t["vector cores"] + t["copies to vector cores"] + handed
         t["scores' way"] = way / (late + 1)
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)

@@ -57,6 +57,10 @@ def test_it_is_chosen_and_cheaper_where_there_are_several_rounds():
     tile = {"i0": 1, "i1": 64, "r1": 128}
     two, one, turn = (estimate(kernel, Schedule.make(tile, softmax_overlap=x, stages=s), chip).seconds for x, s in ((1, 3), (1, 2), (0, 1)))
     assert two < 0.85 * one < 0.68 * turn
+    parts = dict(estimate(kernel, Schedule.make({**tile, "i1": 128}, softmax_overlap=1, stages=3), chip).parts)
+    rounds = -(-8 * 16 // chip.cores) * (16 + 2)  # of 128 x 128 scores: on the model 2,240 clocks, 1,020 of copies in
+    assert 1600 < parts["vector cores"] * chip.clock / rounds < 2400
+    assert 900 < parts["copies to vector cores"] * chip.clock / rounds < 1100
 
 
 def test_large_tiles_have_one_slot_where_two_do_not_fit():
