@@ -38,6 +38,29 @@ class Late:
     by: int = 0
 
 
+def factors_first(p: TileProgram) -> TileProgram:
+    """The program with factors that vector cores make as soon as they can be: the cube core waits for them, and not for their row sums."""
+    return replace(p, body=_factors_first(p.body, {v for s, _ in walk(p.body) if s.op == "mma" for v in s.srcs}))
+
+
+def _factors_first(body: Body, factors: set[str]) -> Body:
+    out: list[Loop | Stmt] = []
+    for n in body:
+        at = len(out)
+        if isinstance(n, Loop):
+            n = replace(n, body=_factors_first(n.body, factors))
+        elif n.op == "map" and n.dst in factors:
+            while at and isinstance(x := out[at - 1], Stmt) and _apart(x, n):
+                at -= 1
+        out.insert(at, n)
+    return tuple(out)
+
+
+def _apart(x: Stmt, n: Stmt) -> bool:
+    """Whether two statements on vector cores may change places."""
+    return x.op in ("map", "reduce", "copy") and x.dst not in (n.dst, *values(n.expr)) and n.dst not in (*x.srcs, *values(x.expr))
+
+
 def ahead(p: TileProgram) -> tuple[TileProgram, Late]:
     """The program with the values that late statements read by themselves. Raises UnsupportedOp where a loop that is to have late
     statements has none."""

@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 
 from autocomp.targets.ascend import words
-from autocomp.targets.ascend.ahead import Late, ahead
+from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.signals import plan, printed
@@ -45,7 +45,7 @@ def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Pl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
-    p, late = ahead(p)
+    p, late = ahead(factors_first(p))
     short: DoesNotFit | None = None
     spare = (late.by + 1, late.by, late.by - 1) if late.by else (0,)
     for rows, slots, more in product(shares(p), (RING, 1) if late.statements else (RING,), spare):

@@ -89,6 +89,7 @@ def test_attention_with_one_slot(stages, tmp_path):
     counts = Counter(e.name for e in executor.events()[0])
     assert counts[b"LoadData"] < 8 * counts[b"Mmad"]  # twelve where each took one row of fractals
     text = program.printed[call.kernel.name].text
+    assert text.index("Cast(p_n_out") < text.index("ac_row_sum(l")  # the cube waits for weights, not for their sums
     assert "ac_scaled_sum(o" in text and "ac_Mul_stat(o" not in text  # the sums so far are scaled as the next ones are added
 
 

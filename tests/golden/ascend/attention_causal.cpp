@@ -34,10 +34,10 @@
  *     l = map l * o_by
  *     p: f32[i0, i1, r1] fragment = map exp(where_t_in * 0.125 - m1)
  *     p_in: f32[i0, i1, r1] fragment = map where(idx(r1) < 200, p, 0.0)
+ *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
  *     l += reduce add r1 p_in
  *     o = map o * o_by
  *     in2_t: f16[i0, i2, r1] block = copy in2
- *     p_n: f16[i0, i1, r1] fragment = map cast(f16, p_in)
  *     o += mma p_n, in2_t
  *     m = map m1
  *   r: f32[i0, i1, i2] fragment = map o / l
@@ -127,8 +127,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
           const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
           const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
-          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 69632 + r1_round % 4 * 16384);
-          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 135168 + r1_round % 2 * 8192);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 69632 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 86016 + r1_round % 4 * 16384);
           const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
           const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
           const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
@@ -147,8 +147,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
           const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
           const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
-          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 69632 + r1_round % 4 * 16384);
-          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 135168 + r1_round % 2 * 8192);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 69632 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 86016 + r1_round % 4 * 16384);
           const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
           const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
           const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
@@ -180,8 +180,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const LocalTensor<half> in0_t_a = l0a.GetWithOffset<half>(2048, r1_round % 2 * 4096);
           const LocalTensor<half> in1_t_b = l0b.GetWithOffset<half>(8192, r1_round % 2 * 16384);
           const LocalTensor<float> acc = l0c.GetWithOffset<float>(4096, r1_round % 2 * 16384);
-          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 69632 + r1_round % 4 * 16384);
-          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 135168 + r1_round % 2 * 8192);
+          const LocalTensor<half> p_n = l1.GetWithOffset<half>(4096, 69632 + r1_round % 2 * 8192);
+          const LocalTensor<half> in2_t = l1.GetWithOffset<half>(8192, 86016 + r1_round % 4 * 16384);
           const LocalTensor<half> p_n_a = l0a.GetWithOffset<half>(4096, 8192 + r1_round % 2 * 8192);
           const LocalTensor<half> in2_t_b = l0b.GetWithOffset<half>(8192, 32768 + r1_round % 2 * 16384);
           const LocalTensor<float> o_part = l0c.GetWithOffset<float>(2048, 32768 + r1_round % 2 * 8192);
@@ -291,10 +291,10 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t16 = ac_at<float>(ub, 8192, 32512);
           const ac_f32 t17 = ac_at<float>(ub, 8192, 32512);
+          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 40704 + r1_round % 2 * 4096);
           const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t20 = ac_at<float>(ub, 512, 40704);
-          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41216 + r1_round % 2 * 4096);
+          const ac_f32 t20 = ac_at<float>(ub, 512, 48896);
           const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
           CrossCoreWaitFlag(r1_round % 2);
           WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
@@ -337,11 +337,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           ac_Sub_stat(t17, t16, t14, 16, 128);
           PipeBarrier<PIPE_V>();
           Exp(t17, t17, 2048);
-          PipeBarrier<PIPE_V>();
-          ac_row_sum(l18, t17, t19, t20, 16, 16, n_r1, 128);
-          PipeBarrier<PIPE_V>();
-          Add(l2, l2, l18, 128);
           WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
+          PipeBarrier<PIPE_V>();
           Cast(p_n_out, t17, RoundMode::CAST_RINT, 2048);
           SetFlag<HardEvent::V_MTE3>(r1_round % 2);
           CrossCoreWaitFlag(6 + r1_round % 2);
@@ -351,6 +348,9 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           }
           SetFlag<HardEvent::MTE3_V>(r1_round % 2);
           CrossCoreSetFlag<2, PIPE_MTE3>(4 + r1_round % 2);
+          ac_row_sum(l18, t17, t19, t20, 16, 16, n_r1, 128);
+          PipeBarrier<PIPE_V>();
+          Add(l2, l2, l18, 128);
           Adds(m1, t14, 0.0f, 128);
         }
         if (r1 >= 1) {
@@ -375,10 +375,10 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t16 = ac_at<float>(ub, 8192, 32512);
           const ac_f32 t17 = ac_at<float>(ub, 8192, 32512);
+          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 40704 + r1_round % 2 * 4096);
           const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
           const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t20 = ac_at<float>(ub, 512, 40704);
-          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41216 + r1_round % 2 * 4096);
+          const ac_f32 t20 = ac_at<float>(ub, 512, 48896);
           const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
           CrossCoreWaitFlag(8 + r1_round % 2);
           WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
