@@ -18,6 +18,7 @@ CASES = {
     "columns_that_threads_do_not_divide": ("f16[150, 40]", "f16[187, 40]", "1, 0", "", {"i0": 64, "i1": 96, "r0": 32}, 128),
     "whole_rows": ("f16[3, 118, 40]", "f16[3, 50, 40]", "0, 2, 1", "", {"i0": 1, "i1": 118, "i2": 50, "r0": 40}, 128),
     "odd_whole_rows": ("f16[3, 50, 40]", "f16[3, 47, 40]", "0, 2, 1", "", {"i0": 1, "i1": 64, "i2": 47, "r0": 40}, 64),
+    "eights": ("f16[3, 70, 32]", "f16[3, 136, 32]", "0, 2, 1", "", {"i0": 1, "i1": 64, "i2": 128, "r0": 32}, 128),
     "bias": ("f16[70, 64]", "f16[74, 64]", "1, 0", "%y = add(%0, c)", {"i0": 32, "i1": 128, "r0": 32}, 128),
     "turned_result": ("f16[70, 64]", "f16[200, 64]", "1, 0", "%y = transpose(%0, perm=[1, 0])", {"i0": 64, "i1": 64, "r0": 32}, 64),
 }
@@ -50,9 +51,17 @@ def test_a_product_of_many_columns_and_little_depth_is_stored_so():
     assert "turned_store" in ours.kernels[-1].schedule and ours.predicted < 0.96 * before.predicted
 
 
+def test_halves_of_sectors_leave_so_where_a_tile_stores_more_than_it_loads():
+    """Rows of a multiple of 32 bytes; with a depth of 256 a tile loads more."""
+    for depth, there in ((32, True), (256, False)):
+        text = graph({"a": f"f16[64, 104, {depth}]", "b": f"f16[64, {depth}, 672]"}, "%0 = matmul(a, b)")
+        ours = autocomp.optimize(text, target="cuda:a100")
+        assert ("turned_store" in ours.kernels[-1].schedule) == there
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_results_in_whole_chunks_stay_with_their_threads(dtype):
-    """Eight lanes of a multiply-add have 128 bytes of a row of f32, four of a matrix instruction 16 of halves."""
+    """Eight lanes of a multiply-add have 128 bytes of a row of f32, four of a matrix instruction 16, little beside the factors."""
     ours = autocomp.optimize(graph({"a": f"{dtype}[300, 64]", "b": f"{dtype}[64, 200]"}, "%0 = matmul(a, b)"), target="cuda:h200")
     assert "turned_store" not in ours.kernels[-1].schedule
 
