@@ -105,7 +105,9 @@ class Prices:
         if matrix:
             lanes = max(1, self.chip.granule[1])
             eff = (lane / padded(lane, lanes) if lane < 4 * lanes else 1.0) / (1.0 if stride == 1 else 2.0)
-            if online and m:
+            if online and not any(s.nodes[i].form.kind == "contract" for i in cut.heavy):
+                eff *= limits.get("warp_matrix", 1.0)  # scores from memory: no warpgroup multiplies what waves load and exponentiate
+            elif online and m:
                 eff, m = eff * self._filled(m), 0
             elif not whole:
                 eff *= limits.get("warp_matrix", 1.0)

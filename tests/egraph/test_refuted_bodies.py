@@ -24,3 +24,13 @@ def test_columns_too_long_for_a_core_are_normalised_apart(rows, columns, monkeyp
 def test_columns_that_fit_stay_in_one_body():
     program = autocomp.optimize(graph({"x": "f32[3000, 3000]"}, "%0 = softmax(x, axes=[0])"), target="cuda:h200")
     assert len(program.kernels) == 1
+
+
+@pytest.mark.parametrize(("keys", "head"), [(77, 256), (80, 256), (77, 192), (128, 256)])
+def test_scores_of_few_keys_are_not_stored(keys, head):
+    """What reads scores from memory multiplies by single waves; at the rate of warpgroups it looked cheaper than one body of both products."""
+    body = """%0 = transpose(k, perm=[0, 2, 1])
+        %1 = matmul(q, %0)
+        %2 = softmax_weighted_sum(%1, v)"""
+    text = graph({"q": f"f16[34, 2048, {head}]", "k": f"f16[34, {keys}, {head}]", "v": f"f16[34, {keys}, {head}]"}, body)
+    assert len(autocomp.optimize(text, target="cuda:h200").kernels) == 1
