@@ -28,7 +28,7 @@ def test_columns_that_fit_stay_in_one_body():
 
 @pytest.mark.parametrize(("keys", "head"), [(77, 256), (80, 256), (77, 192), (128, 256)])
 def test_scores_of_few_keys_are_not_stored(keys, head):
-    """What reads scores from memory multiplies by single waves; at the rate of warpgroups it looked cheaper than one body of both products."""
+    """What reads scores from memory multiplies by single waves; at the rate of warpgroups it looked cheaper than one body of both."""
     body = """%0 = transpose(k, perm=[0, 2, 1])
         %1 = matmul(q, %0)
         %2 = softmax_weighted_sum(%1, v)"""
