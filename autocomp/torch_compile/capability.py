@@ -129,11 +129,16 @@ class Trial:
             n = stack.pop()
             if n in self._seen:
                 continue
-            if n.op in OPS and OPS[n.op].opaque and n.op != "regroup":  # the same memory under another shape
+            if n.op in OPS and OPS[n.op].opaque and n.op != "regroup" and not self._taken_apart(n):  # regroup: the same memory
                 return n.op
             self._seen.add(n)
             stack.extend(n.inputs)
         return ""
+
+    def _taken_apart(self, n: Node) -> bool:
+        """Whether an opaque op is written with others where it is as small as here."""
+        decompose = OPS[n.op].decompose
+        return decompose is not None and decompose(self.reader.b, n.inputs, n.attrs) is not None
 
     def _shared(self, gm: Any) -> None:
         """Results that share memory with another result: torch makes these views, so that what is written into one is seen in both."""

@@ -120,11 +120,36 @@ def test_encoder_layers_that_are_one_operator(how, masks):
     assert graph.programs == 1 and not graph.stayed
 
 
+def test_gradients_that_go_to_one_place_of_a_row_are_choices():
+    """Of a loss by classes, a largest element and a gather: torch scatters them."""
+    w, x, y = torch.randn(6, 5, requires_grad=True), torch.randn(4, 6), torch.tensor([2, 0, -100, 4])
+
+    def loss(x, w):
+        scores = x @ w
+        return nn.functional.cross_entropy(scores, y) + scores.max(1)[0].sum() + scores.gather(1, y.clamp(min=1)[:, None]).exp().mean()
+
+    c, before = compiled(loss), len(autocomp.report())
+    torch.testing.assert_close(*(torch.autograd.grad(f(x, w), w)[0] for f in (c, loss)))
+    assert all(g.programs == 1 and not g.stayed for g in no_errors(before))
+
+
 def test_operators_without_a_row_stay_with_torch():
     (graph,) = check(lambda x: (torch.linalg.qr(x.exp() + 4)[1] * 2 + x).relu(), torch.randn(4, 4))
     assert graph.programs == 2
     assert {s.op for s in graph.stayed} == {"aten.linalg_qr.default"}
     assert "ATen operator 'aten.linalg_qr.default'" in str(graph)
+
+
+def test_the_few_largest_are_found_in_the_program_around_them():
+    """An operator whose order depends on data, where it is small enough to be written with others: a router of experts."""
+    def f(x, w):
+        p, i = (x @ w).softmax(-1).topk(2)
+        return p / p.sum(-1, keepdim=True), w.t()[i].sum(1)
+
+    (graph,) = check(f, torch.randn(3, 8), torch.randn(8, 6))
+    assert graph.programs == 1 and not graph.stayed
+    (graph,) = check(lambda x: (x * 2).topk(17)[0] + 1, torch.randn(3, 40))
+    assert {s.op for s in graph.stayed} == {"aten.topk.default"}
 
 
 def test_what_is_random_is_drawn_as_without_us():

@@ -20,6 +20,7 @@ from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim, Sym, dim_hint
 REDUCED = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
 
 LOOKED_THROUGH = 2**22  # comparisons of places with indices; beyond it the reference scatters
+IN_TURN = 8  # updates of a row that each of its places looks at, one after the other
 
 
 def static(c: Call, x: Node, axis: int) -> int:
@@ -190,8 +191,22 @@ def _reduced(c: Call, x: Node, index: Node, source: Node, axis: int, name: str |
         return _averaged(c, x, index, source, axis, include_self)
     if name is not None and not include_self:
         first = c.op("broadcast", c.b.const(_neutral(name, x), x.type.dtype), shape=index.type.shape)
-        x = c.op("scatter_elements", x, index, first, axis=axis, reduction="none")
-    return c.op("scatter_elements", x, index, source, axis=axis, reduction=REDUCED[name] if name else "none")
+        x = _scattered(c, x, index, first, axis, "none")
+    return _scattered(c, x, index, source, axis, REDUCED[name] if name else "none")
+
+
+def _scattered(c: Call, x: Node, index: Node, source: Node, axis: int, how: str) -> Node:
+    """`scatter_elements`. Of few updates a row (a class of each sample, the experts of a token) a choice at each place, in the order of the
+    updates: maps that fuse with what stands around them."""
+    n, rest = index.type.shape[axis], lambda v: (*v.type.shape[:axis], *v.type.shape[axis + 1 :])
+    if not isinstance(n, int) or n > IN_TURN or rest(index) != rest(x) or (x.type.dtype == BOOL and how != "none"):
+        return c.op("scatter_elements", x, index, source, axis=axis, reduction=how)
+    place = tuple(d if k == axis else 1 for k, d in enumerate(x.type.shape))
+    own = c.op("iota", shape=place, axis=axis, dtype=I64.name)
+    for j in range(n):
+        at, new = (sliced(c, v, axis, j, j + 1) for v in (index, source))
+        x = c.op("where", c.op("eq", own, at), new if how == "none" else c.op(how, x, new), x)
+    return x
 
 
 def _averaged(c: Call, x: Node, index: Node, source: Node, axis: int, include_self: bool) -> Node:
@@ -200,7 +215,7 @@ def _averaged(c: Call, x: Node, index: Node, source: Node, axis: int, include_se
     wide = F32 if d in SHORT_FLOATS else d
     ones = lambda like, v: c.op("broadcast", c.b.const(v, I64), shape=like.type.shape)
     total = _reduced(c, c.cast(x, wide), index, c.cast(source, wide), axis, "sum", include_self)
-    count = c.op("scatter_elements", ones(x, int(include_self)), index, ones(index, 1), axis=axis, reduction="add")
+    count = _scattered(c, ones(x, int(include_self)), index, ones(index, 1), axis, "add")
     count = c.cast(c.op("max", count, c.b.const(1, I64)), wide)
     return c.cast(c.op("div" if d.is_float else "floordiv", total, count), d)
 
