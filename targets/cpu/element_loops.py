@@ -67,7 +67,10 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
         elif best is not None and not scores.get(best):
             best = _scratch_axis(nest, s, dims)
         vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
-    return _fuse(nest, stmts, bound, vector, {id(s): _folded(s, stmts, vector) for s in stmts})
+    folded: dict[int, tuple[str, ...]] = {}
+    for s in reversed(stmts):
+        folded[id(s)] = _folded(s, stmts, vector, folded)
+    return _fuse(nest, stmts, bound, vector, folded)
 
 
 def _best_axis(nest: Nest, s: Stmt, bound: frozenset[str], scores: dict[str, float]) -> str | None:
@@ -76,9 +79,9 @@ def _best_axis(nest: Nest, s: Stmt, bound: frozenset[str], scores: dict[str, flo
     return max(dims, key=lambda a: (scores.get(a, 0.0), dims.index(a)), default=None)
 
 
-def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool]]) -> tuple[str, ...]:
+def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool]], behind: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
     """Axes of a map that its one reader reduces under the same vector axis, or that its readers are folded along: all of a term and the sum
-    then share every loop."""
+    then share every loop. `behind`: those of the statements behind it."""
     at = [n for n, t in enumerate(stmts) if s.dst in reads(t)]
     readers, here = [stmts[n] for n in at], next(n for n, t in enumerate(stmts) if t is s)
     if s.op != "map" or not readers or at[0] <= here or any(vector.get(id(t)) != vector[id(s)] for t in readers):
@@ -86,7 +89,7 @@ def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool
     if len(readers) == 1 and readers[0].op == "reduce":
         axes = tuple(readers[0].axis.split(","))
     else:
-        every = {_folded(t, stmts, vector) for t in readers}
+        every = {behind[id(t)] for t in readers}
         axes = every.pop() if len(every) == 1 else ()
     return axes if vector[id(s)][0] not in axes else ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from importlib.resources import files
 
@@ -149,6 +150,16 @@ grid i
   y: f32[i, c] fragment = map o / s
   store out0 = y
 """
+
+
+def test_long_chains_of_values_that_are_read_twice_are_printed_at_once():
+    """Which axes a map's readers are folded along is asked once of each."""
+    steps = range(1, 29)
+    maps = "".join(f"  t{k}: f32[i, j] fragment = map t{k - 1} + exp(t{max(0, k - 2)})\n" for k in steps)
+    text = f"kernel k(in0: f32[i:24, j:30]) -> out0: f32[i:24]\naxes i=24 j=30\ntile i=8\ngrid i\n  t0: f32[i, j] block = copy in0\n{maps}"
+    begun = time.process_time()
+    emit(parse(f"{text}  y: f32[i] fragment = reduce add j t28\n  store out0 = y\n"), 4)
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(("summed", "shared"), [("p", True), ("acc", False)])
