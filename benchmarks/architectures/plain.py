@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.architectures.table import Built, add
 
 
-def _module(forward: Callable[..., Any], **parts: Any) -> Any:
+def module(forward: Callable[..., Any], **parts: Any) -> Any:
     import torch
 
     class Net(torch.nn.Module):
@@ -23,7 +23,7 @@ def _module(forward: Callable[..., Any], **parts: Any) -> Any:
     return Net()
 
 
-def _nn(name: str, build: Callable[[Any, Any], Built]) -> None:
+def nn_row(name: str, build: Callable[[Any, Any], Built]) -> None:
     def made() -> Built:
         import torch
 
@@ -42,7 +42,7 @@ def _unet(torch: Any, nn: Any) -> Built:
         return net.d(torch.cat([a, up], 1))
 
     return Built(
-        _module(forward, a=block(3, 8), b=block(8, 16), c=nn.ConvTranspose2d(16, 16, 3, padding=1), d=block(24, 4)),
+        module(forward, a=block(3, 8), b=block(8, 16), c=nn.ConvTranspose2d(16, 16, 3, padding=1), d=block(24, 4)),
         (torch.randn(1, 3, 32, 32),),
     )
 
@@ -61,7 +61,7 @@ def _tcn(torch: Any, nn: Any) -> Built:
             x = x + layer(x)
         return x.mean(-1)
 
-    return Built(_module(forward, layers=nn.ModuleList(layers)), (torch.randn(2, 8, 20),))
+    return Built(module(forward, layers=nn.ModuleList(layers)), (torch.randn(2, 8, 20),))
 
 
 def _moe(torch: Any, nn: Any) -> Built:
@@ -73,7 +73,7 @@ def _moe(torch: Any, nn: Any) -> Built:
         return sum(weight[..., i : i + 1] * e(x) for i, e in enumerate(net.experts))
 
     return Built(
-        _module(forward, gate=nn.Linear(16, 4), experts=nn.ModuleList(nn.Linear(16, 16) for _ in range(4))), (torch.randn(2, 5, 16),)
+        module(forward, gate=nn.Linear(16, 4), experts=nn.ModuleList(nn.Linear(16, 16) for _ in range(4))), (torch.randn(2, 5, 16),)
     )
 
 
@@ -85,11 +85,13 @@ def _graph(torch: Any, nn: Any) -> Built:
         h = torch.relu(torch.zeros_like(h).index_add(0, edges[1], h[edges[0]]))
         return net.b(h)
 
-    return Built(_module(forward, a=nn.Linear(8, 16), b=nn.Linear(16, 4)), (torch.randn(10, 8), torch.randint(0, 10, (2, 24))))
+    return Built(module(forward, a=nn.Linear(8, 16), b=nn.Linear(16, 4)), (torch.randn(10, 8), torch.randint(0, 10, (2, 24))))
 
 
-_nn("mlp", lambda torch, nn: Built(nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 10)), (torch.randn(4, 16),)))
-_nn(
+nn_row(
+    "mlp", lambda torch, nn: Built(nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 10)), (torch.randn(4, 16),))
+)
+nn_row(
     "lenet",
     lambda torch, nn: Built(
         nn.Sequential(
@@ -107,35 +109,35 @@ _nn(
         (torch.randn(2, 1, 28, 28),),
     ),
 )
-_nn("lstm", lambda torch, nn: Built(nn.LSTM(8, 16, batch_first=True), (torch.randn(2, 20, 8),)))
-_nn("lstm_two_layers_both_ways", lambda torch, nn: Built(nn.LSTM(8, 12, num_layers=2, bidirectional=True), (torch.randn(9, 2, 8),)))
-_nn("lstm_projected", lambda torch, nn: Built(nn.LSTM(8, 16, proj_size=6, batch_first=True), (torch.randn(2, 7, 8),)))
-_nn("gru", lambda torch, nn: Built(nn.GRU(8, 16, batch_first=True), (torch.randn(2, 20, 8),)))
-_nn("rnn", lambda torch, nn: Built(nn.RNN(8, 16, nonlinearity="relu"), (torch.randn(12, 2, 8),)))
-_nn("lstm_cell", lambda torch, nn: Built(nn.LSTMCell(8, 16), (torch.randn(2, 8), (torch.randn(2, 16), torch.randn(2, 16)))))
-_nn(
+nn_row("lstm", lambda torch, nn: Built(nn.LSTM(8, 16, batch_first=True), (torch.randn(2, 20, 8),)))
+nn_row("lstm_two_layers_both_ways", lambda torch, nn: Built(nn.LSTM(8, 12, num_layers=2, bidirectional=True), (torch.randn(9, 2, 8),)))
+nn_row("lstm_projected", lambda torch, nn: Built(nn.LSTM(8, 16, proj_size=6, batch_first=True), (torch.randn(2, 7, 8),)))
+nn_row("gru", lambda torch, nn: Built(nn.GRU(8, 16, batch_first=True), (torch.randn(2, 20, 8),)))
+nn_row("rnn", lambda torch, nn: Built(nn.RNN(8, 16, nonlinearity="relu"), (torch.randn(12, 2, 8),)))
+nn_row("lstm_cell", lambda torch, nn: Built(nn.LSTMCell(8, 16), (torch.randn(2, 8), (torch.randn(2, 16), torch.randn(2, 16)))))
+nn_row(
     "multihead_attention",
     lambda torch, nn: Built(nn.MultiheadAttention(32, 4, batch_first=True), (*(torch.randn(2, 7, 32) for _ in range(3)),)),
 )
-_nn(
+nn_row(
     "transformer",
     lambda torch, nn: Built(nn.Transformer(32, 4, 2, 2, 64, batch_first=True), (torch.randn(2, 7, 32), torch.randn(2, 5, 32))),
 )
-_nn(
+nn_row(
     "transformer_encoder",
     lambda torch, nn: Built(
         nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2, enable_nested_tensor=False),
         (torch.randn(2, 7, 32),),
     ),
 )
-_nn(
+nn_row(
     "transformer_decoder_causal",
     lambda torch, nn: Built(
         nn.TransformerDecoder(nn.TransformerDecoderLayer(32, 4, 64, batch_first=True, norm_first=True), 2),
         (torch.randn(2, 7, 32), torch.randn(2, 5, 32), nn.Transformer.generate_square_subsequent_mask(7)),
     ),
 )
-_nn(
+nn_row(
     "conv3d_net",
     lambda torch, nn: Built(
         nn.Sequential(
@@ -151,13 +153,13 @@ _nn(
         (torch.randn(1, 3, 8, 12, 12),),
     ),
 )
-_nn("unet", _unet)
-_nn("gan_generator", _gan)
-_nn("temporal_convolutions", _tcn)
-_nn("mixture_of_experts", _moe)
-_nn("graph_convolution", _graph)
-_nn("embedding_bag", lambda torch, nn: Built(nn.EmbeddingBag(50, 8, mode="mean"), (torch.randint(0, 50, (4, 6)),)))
-_nn(
+nn_row("unet", _unet)
+nn_row("gan_generator", _gan)
+nn_row("temporal_convolutions", _tcn)
+nn_row("mixture_of_experts", _moe)
+nn_row("graph_convolution", _graph)
+nn_row("embedding_bag", lambda torch, nn: Built(nn.EmbeddingBag(50, 8, mode="mean"), (torch.randint(0, 50, (4, 6)),)))
+nn_row(
     "pixel_shuffle",
     lambda torch, nn: Built(
         nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.PReLU(), nn.Conv2d(16, 12, 3, padding=1), nn.PixelShuffle(2)),

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 FOLDER = "benchmarks.architectures"
-FILES = ("plain", "torchvision_models", "timm_models", "decoders", "encoders", "multimodal", "diffusers_models")
+FILES = ("plain", "papers", "torchvision_models", "timm_models", "decoders", "encoders", "multimodal", "diffusers_models")
 
 
 @dataclass(frozen=True)

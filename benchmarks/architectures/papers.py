@@ -1,0 +1,138 @@
+"""Kinds of nets that no library of those here has, each as its paper writes it: one layer or two, small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.architectures.plain import module, nn_row
+from benchmarks.architectures.table import Built
+
+
+def _fourier_mixing(torch: Any, nn: Any) -> Built:
+    """FNet: tokens are mixed by a Fourier transform over both axes, of which the real part stays."""
+
+    def forward(net: Any, x: Any) -> Any:
+        y = net.first(x + torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real)
+        return net.second(y + net.feed(y))
+
+    feed = nn.Sequential(nn.Linear(12, 24), nn.GELU(), nn.Linear(24, 12))
+    return Built(module(forward, first=nn.LayerNorm(12), second=nn.LayerNorm(12), feed=feed), (torch.randn(2, 10, 12),))
+
+
+def _long_convolution(torch: Any, nn: Any) -> Built:
+    """Hyena: gates around a convolution as long as the sequence, by Fourier transforms of twice its length; its filter is a small net's."""
+    n = 20
+
+    def forward(net: Any, x: Any) -> Any:
+        v, a, b = net.into(x).mT.chunk(3, 1)
+        filter = (net.filter(net.places) * torch.exp(-3 * net.places[:, :1])).mT
+        y = torch.fft.irfft(torch.fft.rfft(v * a, 2 * n) * torch.fft.rfft(filter, 2 * n), 2 * n)[..., :n]
+        return net.out((y * b).mT)
+
+    net = module(forward, into=nn.Linear(8, 24), filter=nn.Sequential(nn.Linear(5, 16), nn.SiLU(), nn.Linear(16, 8)), out=nn.Linear(8, 8))
+    net.register_buffer("places", torch.rand(n, 5))
+    return Built(net, (torch.randn(2, n, 8),))
+
+
+def _retention(torch: Any, nn: Any) -> Built:
+    """RetNet: products of queries and keys decay with their distance, with no softmax."""
+
+    def forward(net: Any, x: Any) -> Any:
+        b, n, width = x.shape
+        q, k, v = net.qkv(x).view(b, n, 3, 2, width // 2).permute(2, 0, 3, 1, 4)
+        apart = torch.arange(n)[:, None] - torch.arange(n)
+        decay = torch.where(apart >= 0, net.rates[:, None, None] ** apart.clamp(min=0), 0.0)
+        y = ((q @ k.mT) * (decay / decay.sum(-1, keepdim=True).sqrt()) @ v).transpose(1, 2).reshape(b * n, width)
+        return net.out(net.norm(y).view(b, n, width) * nn.functional.silu(net.gate(x)))
+
+    net = module(forward, qkv=nn.Linear(16, 48), gate=nn.Linear(16, 16), out=nn.Linear(16, 16), norm=nn.GroupNorm(2, 16))
+    net.register_buffer("rates", torch.tensor([0.97, 0.98]))
+    return Built(net, (torch.randn(2, 13, 16),))
+
+
+def _splines(torch: Any, nn: Any) -> Built:
+    """KAN: each edge has a function of its own, a sum of cubic B-splines, by de Boor's recursion."""
+
+    def forward(net: Any, x: Any) -> Any:
+        x, t = x.tanh(), net.knots
+        y = x[..., None]
+        basis = ((y >= t[:-1]) & (y < t[1:])).to(x.dtype)
+        for k in (1, 2, 3):
+            left = (y - t[: -k - 1]) / (t[k:-1] - t[: -k - 1]) * basis[..., :-1]
+            basis = left + (t[k + 1 :] - y) / (t[k + 1 :] - t[1:-k]) * basis[..., 1:]
+        return net.base(nn.functional.silu(x)) + net.spline(basis.flatten(1))
+
+    net = module(forward, base=nn.Linear(6, 5), spline=nn.Linear(6 * 8, 5, bias=False))
+    net.register_buffer("knots", torch.linspace(-2.2, 2.2, 12))
+    return Built(net, (torch.randn(7, 6),))
+
+
+def _deformed(torch: Any, nn: Any) -> Built:
+    """A deformable convolution: each tap of each place reads where an offset says, with a weight of its own."""
+
+    def forward(net: Any, x: Any) -> Any:
+        _, _, h, w = x.shape
+        offsets, gates = net.offsets(x).view(len(x), 9, 2, h, w), net.gates(x).sigmoid()
+        rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+        taps = []
+        for k in range(9):
+            at = torch.stack((columns + k % 3 - 1 + offsets[:, k, 0], rows + k // 3 - 1 + offsets[:, k, 1]), -1)
+            at = 2 * at / torch.tensor([w - 1, h - 1]) - 1
+            taps.append(nn.functional.grid_sample(x, at, align_corners=True) * gates[:, k : k + 1])
+        return net.mixed(torch.cat(taps, 1))
+
+    parts = {"offsets": nn.Conv2d(4, 18, 3, padding=1), "gates": nn.Conv2d(4, 9, 3, padding=1), "mixed": nn.Conv2d(36, 5, 1)}
+    return Built(module(forward, **parts), (torch.randn(1, 4, 7, 8),))
+
+
+def _recommender(torch: Any, nn: Any) -> Built:
+    """DLRM: bags of categories and a net of numbers, whose products by pairs another net reads."""
+    i, j = torch.tril_indices(4, 4, -1)
+
+    def forward(net: Any, numbers: Any, categories: Any) -> Any:
+        x = net.below(numbers)
+        all = torch.stack([x, *(e(categories[k]) for k, e in enumerate(net.bags))], 1)
+        return net.above(torch.cat([x, (all @ all.mT)[:, i, j]], 1)).sigmoid()
+
+    bags = nn.ModuleList(nn.EmbeddingBag(20, 8, mode="sum") for _ in range(3))
+    net = module(forward, below=nn.Linear(5, 8), bags=bags, above=nn.Sequential(nn.Linear(14, 8), nn.ReLU(), nn.Linear(8, 1)))
+    return Built(net, (torch.randn(4, 5), torch.randint(0, 20, (3, 4, 2))))
+
+
+def _codebook(torch: Any, nn: Any) -> Built:
+    """VQ-VAE: each place of an image becomes the nearest of sixteen codes."""
+
+    def forward(net: Any, x: Any) -> Any:
+        z = net.into(x).permute(0, 2, 3, 1)
+        nearest = ((z[..., None, :] - net.codes.weight) ** 2).sum(-1).argmin(-1)
+        return net.out(net.codes(nearest).permute(0, 3, 1, 2)), nearest
+
+    into, out = nn.Conv2d(3, 6, 4, 2, 1), nn.ConvTranspose2d(6, 3, 4, 2, 1)
+    return Built(module(forward, into=into, codes=nn.Embedding(16, 6), out=out), (torch.randn(2, 3, 12, 12),))
+
+
+def _radiance(torch: Any, nn: Any) -> Built:
+    """NeRF: sines of places along rays, a net of density and colour, and what reaches the eye of each of them."""
+
+    def forward(net: Any, origin: Any, direction: Any) -> Any:
+        depth = torch.linspace(2, 6, 12)
+        places = origin[:, None] + direction[:, None] * depth[:, None]
+        angles = (places[..., None, :] * net.scales[:, None]).flatten(-2)
+        density, colour = net.field(torch.cat((places, angles.sin(), angles.cos()), -1)).split([1, 3], -1)
+        left = torch.exp(-density[..., 0].relu() * (depth[1] - depth[0]))
+        reached = torch.cat((torch.ones_like(left[:, :1]), left.cumprod(-1)[:, :-1]), -1)
+        return ((reached * (1 - left))[..., None] * colour.sigmoid()).sum(1)
+
+    net = module(forward, field=nn.Sequential(nn.Linear(27, 16), nn.ReLU(), nn.Linear(16, 4)))
+    net.register_buffer("scales", torch.tensor([1.0, 2.0, 4.0, 8.0]))
+    return Built(net, (torch.randn(5, 3), torch.randn(5, 3)))
+
+
+nn_row("fourier_mixing", _fourier_mixing)
+nn_row("long_convolution", _long_convolution)
+nn_row("retention", _retention)
+nn_row("spline_network", _splines)
+nn_row("deformable_convolution", _deformed)
+nn_row("recommender", _recommender)
+nn_row("codebook", _codebook)
+nn_row("radiance_field", _radiance)
