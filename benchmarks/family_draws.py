@@ -353,7 +353,7 @@ def moves(r: Random) -> Case:
             return (lambda x, i: t.nn.functional.embedding(i, x)), (x, at)
         if kind == "gather":
             return (lambda x, i: t.gather(x, 0, i[:, None].expand(-1, x.shape[1]))), (x, at)
-        return (lambda x, i: t.zeros_like(x, dtype=t.float32).index_add(0, i, x.float())), (x, at)
+        return (lambda x, i: t.zeros_like(x.float()).index_add(0, i, x.float())), (x, at)
 
     return Case("moves", f"{kind} {SHORT[dtype]} {n}x{w}", make)
 
