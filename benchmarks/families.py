@@ -203,7 +203,8 @@ def measured(bench: Bench, case: Case, args: argparse.Namespace, copy: float, fl
 def check(bench: Bench, f: Any, operands: tuple[Any, ...], outputs: dict[str, Any], run: Run) -> tuple[tuple[Any, ...], float]:
     """(torch's results, |ours - float64| / |float64|), outputs poisoned first.
 
-    Whole numbers: at most 1 % differ; indices into the first operand's rows do where the elements there do. Raises AssertionError beyond 2e-2 (2e-5 for f32), on NaN.
+    Whole numbers: at most 1 % differ; indices into the first operand's rows do where the elements there do. Raises AssertionError beyond
+    2e-2 (2e-5 for f32), on NaN.
     """
     t = bench.torch
     own = f(*operands)
