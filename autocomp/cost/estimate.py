@@ -22,6 +22,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import Parts
 from autocomp.ir.scans import as_statistic
 from autocomp.ir.schedule import Schedule
+from autocomp.loops.chosen_turns import chosen_turns
 from autocomp.loops.one_load import one_load
 
 
@@ -41,6 +42,11 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
     if (chosen := one_load(kernel)) != kernel:
         apart, once = whole, _pricer(demand_of(chosen), chip)
         whole = lambda s: once(s) if "one_load" in s.directives else apart(s)
+    short, turns = chosen_turns(kernel)
+    if turns:
+        less = demand_of(short)
+        every, few = whole, _pricer(replace(less, work=less.work._replace(read=d.work.read)), chip)
+        whole = lambda s: few(s) if "skip_neutral" in s.directives and dict(s.tile).get(turns) == 1 else every(s)
     split = _Split(kernel, chip)
     return lambda s: split.time(s) if s.split else whole(s)
 

@@ -35,6 +35,7 @@ from autocomp.ir.parts import pieces, together
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
 from autocomp.ir.types import DTYPES, Sym, dim_hint
+from autocomp.loops.chosen_turns import chosen_turns
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
@@ -421,7 +422,8 @@ def _room(chip: Chip, level: str) -> float:
 def tensors_of(kernel: Kernel) -> dict[str, Any]:
     """What `fits(tile)` asks about a kernel's tensors: whether some results have two bytes, and the fewest bytes of an input's elements."""
     return {"short_results": lambda: int(any(a.type.dtype.bytes == 2 for a in kernel.outputs)),
-            "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0)}
+            "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0),
+            "chooses_turns": lambda: bool(chosen_turns(kernel)[1])}
 
 
 def machine_functions(chip: Chip, options: Options) -> dict[str, Any]:

@@ -52,6 +52,7 @@ _TABLE = (
               neutral="how much of a patch is still in a cache beside shared memory depends on what blocks of a core do at once"),
     Directive("thread_partials", "a reduction that a loop carries is kept by each thread, and threads meet once behind the loop"),
     Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
+    Directive("skip_neutral", "turns in which a sum takes in nothing are not run: each lane of a wave looks at one"),
     Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),
     Directive("evict_first", "a large tensor that is read once does not push others out of L2",
               neutral="on a GPU the kernels behind find more in L2, and a price is one kernel's"),

@@ -31,6 +31,7 @@ from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import BYTES, turns_together
 from autocomp.targets.simt.samples import LINE, SECTOR, TAGS, WORD, Limit, Samples, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
+from autocomp.targets.simt.skip_neutral import Skipped, skip_neutral
 from autocomp.targets.simt.strips import multiplied, share
 
 from autocomp.cost.chip import Chip
@@ -43,7 +44,7 @@ from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout, weights
 from autocomp.tile.plan import Barrier, Block, Cost, Node, Turn
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
-from autocomp.tile.steps import Over, inside, stmt_of
+from autocomp.tile.steps import Over, by, inside, stmt_of
 from autocomp.tile.synchronise import synchronise
 
 BESIDE = 24  # registers of a thread beside its values: addresses, guards, loops
@@ -139,7 +140,7 @@ class Counter(Printer):
         self.samples.enter(loop)
 
     # a loop's turns are counted, not what stands in front of them
-    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, skip_masks, batch_copies, peel_tail)
+    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, skip_masks, skip_neutral, batch_copies, peel_tail)
 
     def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
@@ -157,6 +158,12 @@ class Counter(Printer):
         turns = self.samples.turns(loop)
         self.overlap = min(OVERLAPPED, max(1.0, UNROLLED / elements), max(1.0, turns))
         self.around.append(loop)
+        skipped = by(n, Skipped)
+        if skipped:
+            with self.repeated(max(1.0, turns / self.place.wave), self.names.fresh("first")):
+                self.run(skipped.makers)
+                self.spend(table()["comparison"], 2)
+            turns = turns * skipped.share
         with self.repeated(turns, self.names.fresh("it")):
             for s in ring:
                 self.to_shared(s)

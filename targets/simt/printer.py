@@ -19,6 +19,7 @@ from autocomp.targets.simt import (
     products,
     scans,
     skip_masks,
+    skip_neutral,
     software_pipeline,
     thread_partials,
     trees,
@@ -126,6 +127,7 @@ class Printer(Coordinates):
         software_pipeline.software_pipeline,
         prefetch_behind_reduction.prefetch_behind_reduction,
         skip_masks.skip_masks,
+        skip_neutral.skip_neutral,
         batch_copies,
         peel_tail.peel_tail,
         pdl,
@@ -282,6 +284,9 @@ class Printer(Coordinates):
         product = direct_mainloop.product_of(self.place, loop) if pipelined else None
         if product is not None:
             direct_mainloop.turns_ahead(self, loop, product)
+            return
+        if skipped := by(n, skip_neutral.Skipped):
+            skip_neutral.write(self, n, loop, skipped)
             return
         total, it, late = self.turns(loop), self.names.fresh("it"), thread_partials.defer(self, n)
         with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):

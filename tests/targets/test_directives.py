@@ -48,6 +48,9 @@ TAPS = graph({"x": "f16[2, 20, 20, 64]", "w": "f16[64, 3, 3, 64]"},
 HALVES = graph({"x": "f16[72, 96]"},
                "%0 = slice(x, starts=[0, 48], limits=[72, 96], steps=[1, 1])\n%1 = neg(%0)\n"
                "%2 = slice(x, starts=[0, 0], limits=[72, 48], steps=[1, 1])\n%3 = concat(%1, %2, axis=1)")  # fmt: skip
+SCATTERED = graph({"at": "i32[1, 65, 1]", "u": "f32[1, 65, 300]"},
+                  "%0 = iota(shape=[7, 1, 1], axis=0, dtype=\"i32\")\n%1 = eq(at, %0)\n%2 = where(%1, u, const(0.0, f32))\n"
+                  "%3 = reduce_sum(%2, axes=[1])")  # fmt: skip
 ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
 TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
 HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
@@ -70,6 +73,7 @@ KERNELS = {
     "halves that change places": (HALVES, by_hand({"i0": 32}, threads=64), 0),
     "an odd length": (graph({"x": "f16[4099]"}, "%0 = exp(x)"), by_hand({"i0": 1024}, threads=128), 0),
     "variance by columns": (VARIANCE, by_hand({"i0": 4, "r0": 512}, threads=64), 0),
+    "a scattered sum": (SCATTERED, by_hand({"i0": 1, "i1": 256, "r0": 1}, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
 SUBSETS = 2  # of each kernel's directives, drawn

@@ -34,6 +34,9 @@ MASKED = attention(1, 2, 256, 64, causal=True)
 FEW = "graph g\ninput x: f16[128, 264]\nparam w: f16[264, 264] = random(3)\n%0 = matmul(x, w)\noutput out = %0"
 HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
 PAIR = graph({"x": "f16[4099]", "y": "f16[4099]"}, "%0 = add(x, y)")
+SCATTERED = graph({"at": "i32[1, 65, 1]", "u": "f32[1, 65, 300]"},
+                  "%0 = iota(shape=[7, 1, 1], axis=0, dtype=\"i32\")\n%1 = eq(at, %0)\n%2 = where(%1, u, const(0.0, f32))\n"
+                  "%3 = reduce_sum(%2, axes=[1])")  # fmt: skip
 CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
     "load_c": (ADD, TILE, TEAM, (), """
    in0_t = copy in0
@@ -188,6 +191,11 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
      where_t = map where(idx(i1, i64) >= idx(r1, i64), acc, -inf)
 +      | not masked in tiles that lie inside
      m_t = reduce max r1 where_t
+"""),
+    "skip_neutral": (SCATTERED, {"i0": 1, "i1": 256, "r0": 1}, {"threads": 64}, (), """
+ serial r0
++  | turns are looked at side by side, and run where eq_t holds
+   in0_t = copy in0
 """),
     "batch_copies": (TURNED, {"i0": 32, "i1": 32}, {"threads": 128}, (), """
 -in0_t = copy in0

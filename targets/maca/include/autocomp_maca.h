@@ -31,6 +31,15 @@ AC_DEVICE float ac_to_tf32(float x) { return __int_as_float((__float_as_int(x) +
 // ---- threads of a block
 AC_DEVICE void ac_sync() { __syncthreads(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffffffffffull, x, mask); }
+// lanes of the wave in which something holds; the first of them
+typedef unsigned long long ac_lanes;
+AC_DEVICE ac_lanes ac_holds(bool x) {
+  ac_lanes lanes = x ? 1ull << (threadIdx.x % AC_WAVE) : 0;
+#pragma unroll
+  for (int mask = 1; mask < AC_WAVE; mask *= 2) lanes |= ac_shuffle_xor(lanes, mask);
+  return lanes;
+}
+AC_DEVICE int ac_lowest(ac_lanes x) { return __builtin_ctzll(x); }
 
 // ---- copies into shared memory. 16-byte chunks go asynchronously; within a wave their destinations are dense, and a false
 // predicate writes zeros. They are counted by gvmcnt, in issue order.

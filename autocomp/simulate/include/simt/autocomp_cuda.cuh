@@ -41,6 +41,14 @@ AC_DEVICE bool ac_any(bool x) {
   return any;
 }
 
+typedef unsigned ac_lanes;
+AC_DEVICE ac_lanes ac_holds(bool x) {
+  ac_lanes lanes = x ? 1u << (threadIdx.x % AC_WAVE) : 0;
+  for (int mask = 1; mask < AC_WAVE; mask *= 2) lanes |= simt_shuffle_xor(lanes, mask);
+  return lanes;
+}
+AC_DEVICE int ac_lowest(ac_lanes x) { return __builtin_ctz(x); }
+
 // ---- copies into shared memory
 template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S *from, bool inside) {
   if constexpr (BYTES >= 4) simt_copy(to, from, BYTES, inside);

@@ -1,0 +1,45 @@
+"""A sum that takes in what a condition chooses, as long as what it chooses (directive `skip_neutral`).
+
+    sum over r:2176 of where(at[r] == i0, u[r, i1], 0)    over i0:500, i1    ->    the same over r:5
+
+What is left is a kernel to be priced, not to be run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from autocomp.ir.body import Axis, Const, Expr, Index, Map, Reduce, free_axes, postorder, rewrite
+from autocomp.ir.kernel import Kernel
+
+
+@lru_cache(maxsize=256)
+def chosen_turns(k: Kernel) -> tuple[Kernel, str]:
+    """The shorter kernel and the axis of its sum; the kernel and "" where no condition on a row's number chooses for all its columns."""
+    folds = [e for s in k.stores for e in postorder(s.value) if isinstance(e, Reduce)]
+    if len(k.stores) != 1 or len(folds) != 1 or folds[0].monoid != "sum" or len(folds[0].axes) != 1 or len(folds[0].operands) != 1:
+        return k, ""
+    (fold,), (axis,), (value,) = folds, folds[0].axes, folds[0].operands
+    rows = {a.name: a.extent for a in k.axes}
+    while isinstance(value, Map) and value.fn == "cast":  # a cast of nothing is nothing
+        value = value.args[0]
+    row = _row(value)
+    if row not in rows or not isinstance(rows[row], int) or not isinstance(axis.extent, int) or not isinstance(value, Map):
+        return k, ""
+    free = free_axes((value,))[id(value.args[0])]
+    if axis.name not in free or free - {axis.name, row} or not any(n != row and e != 1 for n, e in rows.items()):
+        return k, ""
+    short = Axis(axis.name, max(1, -(-axis.extent // max(1, int(rows[row])))))
+    change = lambda e: replace(e, axes=(short,)) if e is fold else e
+    return replace(k, stores=tuple(replace(s, value=rewrite(s.value, change)) for s in k.stores)), axis.name
+
+
+def _row(value: Expr) -> str:
+    """The axis whose number decides, "" if none does."""
+    if not (isinstance(value, Map) and value.fn == "where" and isinstance(value.args[2], Const) and value.args[2].value == 0):
+        return ""
+    test = value.args[0]
+    asked = [x.index for x in test.args if isinstance(x, Index)] if isinstance(test, Map) and test.fn == "eq" else []
+    names = [n for i in asked for n in i.names()]
+    return names[0] if len(names) == 1 else ""
