@@ -25,12 +25,13 @@ def chosen_turns(k: Kernel) -> tuple[Kernel, str]:
     while isinstance(value, Map) and value.fn == "cast":  # a cast of nothing is nothing
         value = value.args[0]
     row = _row(value)
-    if row not in rows or not isinstance(rows[row], int) or not isinstance(axis.extent, int) or not isinstance(value, Map):
+    number = rows.get(row)
+    if not isinstance(number, int) or not isinstance(axis.extent, int) or not isinstance(value, Map):
         return k, ""
     free = free_axes((value,))[id(value.args[0])]
     if axis.name not in free or free - {axis.name, row} or not any(n != row and e != 1 for n, e in rows.items()):
         return k, ""
-    short = Axis(axis.name, max(1, -(-axis.extent // max(1, int(rows[row])))))
+    short = Axis(axis.name, max(1, -(-axis.extent // max(1, number))))
     change = lambda e: replace(e, axes=(short,)) if e is fold else e
     return replace(k, stores=tuple(replace(s, value=rewrite(s.value, change)) for s in k.stores)), axis.name
 

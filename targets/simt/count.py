@@ -31,7 +31,7 @@ from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import BYTES, turns_together
 from autocomp.targets.simt.samples import LINE, SECTOR, TAGS, WORD, Limit, Samples, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
-from autocomp.targets.simt.skip_neutral import Skipped, skip_neutral
+from autocomp.targets.simt.skip_neutral import AHEAD, Skipped, skip_neutral
 from autocomp.targets.simt.strips import multiplied, share
 
 from autocomp.cost.chip import Chip
@@ -160,10 +160,11 @@ class Counter(Printer):
         self.around.append(loop)
         skipped = by(n, Skipped)
         if skipped:
+            once, self.overlap = self.overlap, AHEAD
             with self.repeated(max(1.0, turns / self.place.wave), self.names.fresh("first")):
                 self.run(skipped.makers)
                 self.spend(table()["comparison"], 2)
-            turns = turns * skipped.share
+            turns, self.overlap = turns * skipped.share, once
         with self.repeated(turns, self.names.fresh("it")):
             for s in ring:
                 self.to_shared(s)

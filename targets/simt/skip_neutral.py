@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
 
+AHEAD = 4  # turns that a lane looks at before one is run: what they read is under way at once
+
+
 @dataclass(frozen=True)
 class Skipped(Scheme):
     """A loop's turns are run where `condition` holds, which `makers` make; `share`: of the turns, as far as is known."""
@@ -49,18 +52,20 @@ def skip_neutral(steps: Steps, facts: Facts) -> Steps:
 
 
 def write(at: Printer, n: Over, loop: Loop, x: Skipped) -> None:
-    """The loop over the turns' conditions, and in it the turns that are run."""
+    """The loop over the turns' conditions, AHEAD of a lane's at once, and in it the turns that are run."""
     at.wants("skip_neutral")
-    total, first, it, todo, mine = at.turns(loop), *(at.names.fresh(w) for w in ("first", "it", "todo", "mine"))
-    with at.block(f"for (int {first} = 0; {first} < {total}; {first} += AC_WAVE)", again=first):
-        at.put(f"bool {mine} = false;")
-        with at.block(f"if ({first} + lane < {total})"):
-            at.bases(loop, f"({first} + lane)")
-            at.run(x.makers)
-            at.put(f"{mine} = {at.names.of(x.condition)}[0];")
-        at.put(f"ac_lanes {todo} = ac_holds({mine});")
-        with at.block(f"while ({todo})", again=it):
-            at.put(f"const int {it} = {first} + ac_lowest({todo});", f"{todo} &= {todo} - 1;")
+    total, first, turn, it, todo, mine = at.turns(loop), *(at.names.fresh(w) for w in ("first", "turn", "it", "todo", "mine"))
+    with at.block(f"for (int {first} = 0; {first} < {total}; {first} += {AHEAD} * AC_WAVE)", again=first):
+        at.put(f"ac_lanes {todo}[{AHEAD}];")
+        with at.block(f"for (int u = 0; u < {AHEAD}; ++u)", unroll=True):
+            at.put(f"const int {turn} = {first} + u * AC_WAVE + lane;", f"bool {mine} = false;")
+            with at.block(f"if ({turn} < {total})"):
+                at.bases(loop, turn)
+                at.run(x.makers)
+                at.put(f"{mine} = {at.names.of(x.condition)}[0];")
+            at.put(f"{todo}[u] = ac_holds({mine});")
+        with at.block(f"for (int u = 0; u < {AHEAD}; ++u)", unroll=True), at.block(f"while ({todo}[u])", again=it):
+            at.put(f"const int {it} = {first} + u * AC_WAVE + ac_lowest({todo}[u]);", f"{todo}[u] &= {todo}[u] - 1;")
             at.bases(loop, it)
             at.run(n.body)
     for a in loop.axes:
