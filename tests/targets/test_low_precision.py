@@ -12,9 +12,9 @@ from autocomp.targets.cuda.toolchain import Toolchain
 from onnx import TensorProto, helper
 
 import autocomp
-from autocomp.egraph import printable
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import pricer
+from autocomp.egraph import printable
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Contract, postorder
 from autocomp.simulate.simt_model import COMPILER
