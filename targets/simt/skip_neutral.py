@@ -20,7 +20,7 @@ from autocomp.targets.simt.placed import Placement, tile_of
 
 from autocomp.ir.body import Const, Expr, Index, Map
 from autocomp.ir.types import dim_hint
-from autocomp.tile.program import Loop, Stmt, TileProgram, Value
+from autocomp.tile.program import Loop, Stmt, TileProgram, Value, walk
 from autocomp.tile.steps import Over, Scheme, Step, Steps, loops, stmt_of, told
 
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ def _skipped(n: Over, loop: Loop, p: TileProgram, place: Placement) -> Skipped |
         return None
     condition = made.args[0].name
     makers = _closure(condition, of)
+    behind = {x for t, around in walk(p.body) if loop not in around for x in t.srcs}
+    if s.dst in makers or behind & (of.keys() - {s.dst}):  # what a turn that is not run would have left
+        return None
     alone = [place.layouts[x] for x in makers if x in place.layouts]
     if (condition not in makers or len(alone) != len(makers) or any(d.axis for a in alone for d in (*a.lane, *a.wave))
             or any(a.registers != 1 for a in alone) or any(_meets(x, place) for x in of)):  # fmt: skip
