@@ -34,10 +34,14 @@ template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor
 // lanes of the wave in which something holds; the first of them
 typedef unsigned long long ac_lanes;
 AC_DEVICE ac_lanes ac_holds(bool x) {
-  ac_lanes lanes = x ? 1ull << (threadIdx.x % AC_WAVE) : 0;
+  const unsigned lane = threadIdx.x % AC_WAVE, bit = x ? 1u << lane % 32 : 0;
+  unsigned low = lane < 32 ? bit : 0, high = lane < 32 ? 0 : bit;
 #pragma unroll
-  for (int mask = 1; mask < AC_WAVE; mask *= 2) lanes |= ac_shuffle_xor(lanes, mask);
-  return lanes;
+  for (int mask = 1; mask < AC_WAVE; mask *= 2) {
+    low |= ac_shuffle_xor(low, mask);
+    high |= ac_shuffle_xor(high, mask);
+  }
+  return ac_lanes(high) << 32 | low;
 }
 AC_DEVICE int ac_lowest(ac_lanes x) { return __builtin_ctzll(x); }
 
