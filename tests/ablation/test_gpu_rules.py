@@ -13,6 +13,7 @@ SUM = "%0 = reduce_sum(x, axes=[{}])"
 SOFTMAX = "%0 = softmax(x, axes=[1])"
 POOL = '%0 = maxpool(x, window=[5, 5], layout="nchw", strides=[1, 1], lo=[2, 2], hi=[2, 2], dilations=[1, 1])'
 OPEN = "graph g\ndim N in 20000..200000\ninput x: f32[64, N]\n%0 = softmax(x, axes=[1])\noutput out = %0\n"
+SCATTERED = graph({"x": "f32[300, 96]", "at": "i32[64, 1]", "u": "f32[64, 96]"}, '%0 = scatter_nd(x, at, u, reduction="add")')
 # rule -> (graph, chip, options)
 LEFT_TRANSPOSED = "%0 = transpose(a, perm=[1, 0])\n%1 = matmul(%0, b)"
 WORTH = {
@@ -32,6 +33,7 @@ WORTH = {
     "tiling/gpu-open-rows": (OPEN, "h200", {}),
     "tiling/gpu-columns": (graph({"x": "f32[16384, 8192]"}, SUM.format(0)), "h200", {}),
     "tiling/gpu-own-folds": (graph({"x": "f16[6, 1000000]"}, "%0 = reduce_max(x, axes=[0])"), "h200", {}),
+    "tiling/gpu-chosen-turns": (SCATTERED, "h200", {}),
     "tiling/gpu-window-strips": (graph({"x": "bf16[64, 216, 28, 28]"}, POOL), "h200", {}),
     "tiling/gpu-folded-alike": (graph({"x": "f16[1, 1048576]"}, SOFTMAX), "h200", {}),
     "tiling/gpu-elements": (graph({"x": "f16[8192, 8192]"}, "%0 = gelu(x)"), "h200", {}),
