@@ -173,7 +173,7 @@ def _carry(rows: tuple[Digit, ...], access: Access, form: Form) -> tuple[Digit, 
         mine |= found
     cut = {d for d, _ in rows}
     for d, i in enumerate(access.index):
-        if d not in cut and any(mine.get(at[n], 0) != high for n, high in _highs(i) if n in at and at[n] in mine):
+        if d not in cut and any(mine[at[n]] != high for n, high in _highs(i) if at.get(n) in mine):
             return None
     return tuple(sorted(mine.items()))
 

@@ -36,11 +36,18 @@ def chosen_turns(k: Kernel) -> tuple[Kernel, str]:
     return replace(k, stores=tuple(replace(s, value=rewrite(s.value, change)) for s in k.stores)), axis.name
 
 
+def asked_for(test: object) -> list[str]:
+    """The axes whose numbers an equality compares with what stands on its other side."""
+    asked = [x.index for x in test.args if isinstance(x, Index)] if isinstance(test, Map) and test.fn == "eq" else []
+    return [n for i in asked for n in i.names()]
+
+
+def is_nothing(e: Expr) -> bool:
+    """Whether a sum takes in nothing by it."""
+    return isinstance(e, Const) and e.value == 0
+
+
 def _row(value: Expr) -> str:
     """The axis whose number decides, "" if none does."""
-    if not (isinstance(value, Map) and value.fn == "where" and isinstance(value.args[2], Const) and value.args[2].value == 0):
-        return ""
-    test = value.args[0]
-    asked = [x.index for x in test.args if isinstance(x, Index)] if isinstance(test, Map) and test.fn == "eq" else []
-    names = [n for i in asked for n in i.names()]
+    names = asked_for(value.args[0]) if isinstance(value, Map) and value.fn == "where" and is_nothing(value.args[2]) else []
     return names[0] if len(names) == 1 else ""

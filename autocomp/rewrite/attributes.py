@@ -20,7 +20,8 @@ from autocomp.rewrite.functions import channels_first, channels_last
 Rng = np.random.Generator
 Shape = tuple[int, ...]
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -2.5, 8.0, 0.125, 1 / 3, 7.0, 100.0, 1e-3, 1e-5, -0.0)
-WINDOWED = ("conv", "conv_direct", "conv_spread", "conv_transpose", "maxpool", "maxpool_index", "sumpool", "avgpool")
+FILTERED = ("conv", "conv_direct", "conv_spread", "conv_transpose")
+WINDOWED = (*FILTERED, "maxpool", "maxpool_index", "sumpool", "avgpool")
 MOST = 4096  # elements of a drawn tensor
 
 
@@ -139,7 +140,7 @@ def partner(rng: Rng, op: str, place: int, known: Mapping[int, TensorType], attr
         return TensorType(other.dtype, beside(rng, s, palette))
     if op in ("matmul", "softmax_weighted_sum"):
         return TensorType(other.dtype, _factor(rng, place, s, palette))
-    if op in ("conv", "conv_direct", "conv_spread", "conv_transpose"):
+    if op in FILTERED:
         return TensorType(other.dtype, _window(rng, op, place, s, attrs, palette))
     if op == "concat" and s:
         axis = attrs.get("axis", 0)

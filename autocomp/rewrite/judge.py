@@ -14,6 +14,7 @@ import numpy as np
 
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.reference import evaluate_nodes
+from autocomp.ir.rounding import PRODUCTS
 from autocomp.ir.types import DTYPES, TensorType
 from autocomp.rewrite.brute import BROKEN, brute
 from autocomp.rewrite.instance import CONSTANT, Instance, type_of
@@ -210,8 +211,8 @@ def _differ(x: Instance, right: Node, rng: np.random.Generator, k: int, rule: Ru
 
 
 def _sums(nodes: tuple[Node, ...]) -> bool:
-    return any(n.op in ("matmul", "conv", "conv_direct", "conv_spread", "einsum", "sumpool", "cumsum", "welford", "max_sumexp",
-                        "softmax_weighted_sum") or n.op.startswith("reduce_") for n in nodes)  # fmt: skip
+    others = ("einsum", "sumpool", "cumsum", "welford", "max_sumexp", "softmax_weighted_sum")
+    return any(n.op in PRODUCTS or n.op in others or n.op.startswith("reduce_") for n in nodes)
 
 
 def _at(p: np.ndarray, q: np.ndarray, bad: np.ndarray) -> str:

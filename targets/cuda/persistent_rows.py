@@ -23,6 +23,7 @@ from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer
+from autocomp.targets.simt.skip_neutral import skip_neutral
 from autocomp.targets.source import KernelSource
 
 from autocomp.cost.chip import Chip
@@ -159,7 +160,8 @@ class RowPrinter(Printer):
         return Streamed(t, places, tuple(outer), tuple(far), run, self.slot_bytes)
 
     # ---- the kernel
-    PASSES = Printer.PASSES[:-1]  # launches are awaited in front of all tiles
+    # launches are awaited in front of all tiles, and of each row every piece
+    PASSES = tuple(x for x in Printer.PASSES[:-1] if x is not skip_neutral)
 
     def statements(self) -> None:
         self.heading()

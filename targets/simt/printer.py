@@ -285,14 +285,15 @@ class Printer(Coordinates):
         if product is not None:
             direct_mainloop.turns_ahead(self, loop, product)
             return
+        late = thread_partials.defer(self, n)
         if skipped := by(n, skip_neutral.Skipped):
             skip_neutral.write(self, n, loop, skipped)
-            return
-        total, it, late = self.turns(loop), self.names.fresh("it"), thread_partials.defer(self, n)
-        with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
-            self.bases(loop, it)
-            self.turn_begins(loop, it)
-            self.run(n.body)
+        else:
+            total, it = self.turns(loop), self.names.fresh("it")
+            with self.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
+                self.bases(loop, it)
+                self.turn_begins(loop, it)
+                self.run(n.body)
         for a in loop.axes:
             self.base.pop(a)
         thread_partials.settle(self, late)

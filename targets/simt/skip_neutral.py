@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from autocomp.targets.simt.facts import Facts
 from autocomp.targets.simt.placed import Placement, tile_of
 
-from autocomp.ir.body import Const, Expr, Index, Map
+from autocomp.ir.body import Map
 from autocomp.ir.types import dim_hint
+from autocomp.loops.chosen_turns import asked_for, is_nothing
 from autocomp.tile.program import Loop, Stmt, TileProgram, Value, walk
 from autocomp.tile.steps import Over, Scheme, Step, Steps, loops, stmt_of, told
 
@@ -68,8 +69,6 @@ def write(at: Printer, n: Over, loop: Loop, x: Skipped) -> None:
             at.put(f"const int {it} = {first} + u * AC_WAVE + ac_lowest({todo}[u]);", f"{todo}[u] &= {todo}[u] - 1;")
             at.bases(loop, it)
             at.run(n.body)
-    for a in loop.axes:
-        at.base.pop(a)
 
 
 def _skipped(n: Over, loop: Loop, p: TileProgram, place: Placement) -> Skipped | None:
@@ -82,7 +81,7 @@ def _skipped(n: Over, loop: Loop, p: TileProgram, place: Placement) -> Skipped |
     of = {s.dst: s for s in stmts}
     (s,) = sums
     made = _choice(s.srcs[0], of) if s.op == "reduce" and s.expr == "add" else None
-    if not (isinstance(made, Map) and made.fn == "where" and isinstance(made.args[0], Value) and _nothing(made.args[2])):
+    if not (isinstance(made, Map) and made.fn == "where" and isinstance(made.args[0], Value) and is_nothing(made.args[2])):
         return None
     condition = made.args[0].name
     makers = _closure(condition, of)
@@ -104,10 +103,6 @@ def _choice(name: str, of: dict[str, Stmt]) -> object:
     return e
 
 
-def _nothing(e: Expr) -> bool:
-    return isinstance(e, Const) and e.value == 0
-
-
 def _closure(name: str, of: dict[str, Stmt]) -> set[str]:
     """What a loop makes on the way to a value."""
     found, left = set[str](), [name]
@@ -126,6 +121,4 @@ def _meets(name: str, place: Placement) -> bool:
 
 def _share(e: object, p: TileProgram) -> float:
     """Of the turns that are run: one of as many as there are rows, where a row's number is asked for."""
-    asked = [x.index for x in e.args if isinstance(x, Index)] if isinstance(e, Map) and e.fn == "eq" else []
-    rows = [dim_hint(p.extent(a)) for i in asked for a in i.names()]
-    return 1 / max(1, *rows) if rows else 1.0
+    return 1 / max((1, *(dim_hint(p.extent(a)) for a in asked_for(e))))

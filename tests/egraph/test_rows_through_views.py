@@ -60,4 +60,5 @@ def test_a_view_that_takes_rows_apart_is_refused():
     """The reshape puts the end of one group and the start of another into one row of three."""
     text = grouped((2, 6, 10), 2, "30", behind="%9 = reshape(%8, shape=[2, 3, 20])\n%10 = mul(%9, const(2.0, f32))")
     program = autocomp.optimize(text, target="cpu")
+    assert len(program.kernels) == 2
     program.verify(seed=2)

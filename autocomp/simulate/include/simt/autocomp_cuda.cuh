@@ -35,12 +35,6 @@ AC_DEVICE void ac_sync() { __syncthreads(); }
 AC_DEVICE void ac_wave_sync() { simt_wave_sync(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
 AC_DEVICE int ac_uniform(int x) { return x; }
-AC_DEVICE bool ac_any(bool x) {
-  int any = x;
-  for (int mask = 1; mask < AC_WAVE; mask *= 2) any |= simt_shuffle_xor(any, mask);
-  return any;
-}
-
 typedef unsigned ac_lanes;
 AC_DEVICE ac_lanes ac_holds(bool x) {
   ac_lanes lanes = x ? 1u << (threadIdx.x % AC_WAVE) : 0;
@@ -48,6 +42,7 @@ AC_DEVICE ac_lanes ac_holds(bool x) {
   return lanes;
 }
 AC_DEVICE int ac_lowest(ac_lanes x) { return __builtin_ctz(x); }
+AC_DEVICE bool ac_any(bool x) { return ac_holds(x) != 0; }
 
 // ---- copies into shared memory
 template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S *from, bool inside) {
