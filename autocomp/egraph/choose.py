@@ -368,7 +368,7 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
 
 def _asked(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Asked:
     own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: int(_room(chip, level)),
-           "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)), "chooses_turns": lambda: bool(chosen_turns(kernel)[1]),
+           "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)),
            **tensors_of(kernel)}  # fmt: skip
     functions = kernel_functions(roles, chip, options) | own
     return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), directives_of(roles, rules, chip, options))
@@ -421,9 +421,11 @@ def _room(chip: Chip, level: str) -> float:
 
 
 def tensors_of(kernel: Kernel) -> dict[str, Any]:
-    """What `fits(tile)` asks about a kernel's tensors: whether some results have two bytes, and the fewest bytes of an input's elements."""
+    """What conditions ask about a kernel's tensors and turns: `fits(tile)` whether some results have two bytes, and the fewest bytes of an
+    input's elements; a rule of chosen turns whether a condition on a row's number chooses them."""
     return {"short_results": lambda: int(any(a.type.dtype.bytes == 2 for a in kernel.outputs)),
-            "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0)}
+            "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0),
+            "chooses_turns": lambda: bool(chosen_turns(kernel)[1])}
 
 
 def machine_functions(chip: Chip, options: Options) -> dict[str, Any]:
