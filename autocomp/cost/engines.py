@@ -25,7 +25,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
     scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
-    side, for so many rounds more. A round of scores passes all engines one after another then, with that many and one more under way.
+    side, for so many rounds more: of a tile, or of all tiles of a core where rounds run on from tile to tile (`persistent`). A round of
+    scores passes all engines one after another then, with that many and one more under way.
     """
     tile, grain = dict(s.tile), dict(zip(("rows", "cols", "depth"), chip.granule))
 
@@ -40,6 +41,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     per_core = rounds * chip.cores / work.tiles
     online = roles.form == "online"
     in_turn = online and not s.softmax_overlap
+    ends = 1 if s.persistent and not in_turn else rounds  # times that engines fall idle one after another
     products = max(1, len(roles.depths))
     flops = 2.0 * m * n * depth * steps * products
     moved = depth * steps * (m + n * products) * bytes_
@@ -74,7 +76,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     chain += ["vector cores", "copies to vector cores"] if in_turn else []
     if online and not in_turn:
         late = max(1, s.stages - 1)
-        t = {x: v * (1 + late / steps) for x, v in t.items()}
+        t = {x: v * (1 + late * ends / (steps * rounds)) for x, v in t.items()}
         weights = rounds * steps * copied[0]  # other factors are there before they are wanted
         half = weights + (t["copies to L0"] + t["matrix unit"]) / products
         way = half + t["copies from L0C"] + t["vector cores"] + t["copies to vector cores"] + handed
@@ -83,7 +85,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"
-    waits = rounds * (lim["tile"] + (lim["handover"] if online and not in_turn else 0.0)) + (handed if in_turn else 0.0)
+    waits = ends * (lim["tile"] + (lim["handover"] if online and not in_turn else 0.0)) + (handed if in_turn else 0.0)
     launch = launch_time(chip, chip.cores)
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch

@@ -23,7 +23,8 @@ class Schedule:
                 compute.
     resident    blocks that share a core: each has that part of its registers and shared memory.
     cluster     blocks of a thread block cluster; where they share a factor its copies are multicast.
-    persistent  a block computes one tile after another; there are as many as run at once.
+    persistent  a block computes one tile after another; there are as many as run at once. On NPUs, whose cores always do: the first
+                rounds of a tile run beside the late ones of the tile before (`softmax_overlap`).
     ping_pong   each consumer warpgroup has tiles of its own; one's epilogue overlaps another's products.
     scan        a running reduction is made by one scan of the row, which lies whole in the tile, not by a fold for each element.
     stream_k    persistent blocks share out the depth of the last tiles evenly; who begins a tile adds the others' sums.

@@ -38,12 +38,17 @@ class Work:
 
 @dataclass(frozen=True)
 class Again:
-    """A loop named `name` over `body`; loops of one name in several parts run the same rounds. `head` and `foot` are its text."""
+    """A loop named `name` over `body`; loops of one name in several parts run the same rounds. `head` and `foot` are its text.
+
+    `over`: the name of a loop around it that it runs as well, all of its rounds one behind the other. Its parts are skewed, and what
+    belongs to a round of the outer loop is in `Once`.
+    """
 
     name: str
     head: tuple[str, ...]
     body: tuple[Node, ...]
     foot: tuple[str, ...] = ()
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,14 @@ class Skewed:
     head: tuple[str, ...]
     body: tuple[Node, ...]
     foot: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Once:
+    """What a loop `over` another one does in the first round of each of that one's rounds, or (not `first`) in the last."""
+
+    first: bool
+    body: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -90,7 +103,7 @@ class Barrier:
     agent: str
 
 
-Node = Work | Again | Skewed | Signal | Barrier
+Node = Work | Again | Skewed | Once | Signal | Barrier
 Body = tuple[Node, ...]
 Parts = Mapping[str, Body]
 
@@ -106,32 +119,37 @@ class Access:
     part: str
 
 
-def flat(body: Body) -> Iterator[Node]:
-    """The nodes of a round, its skewed parts one behind the other."""
+def flat(body: Body, once: bool = False) -> Iterator[tuple[Node, bool]]:
+    """The nodes of a round, its skewed parts one behind the other, and whether they are in `Once`."""
     for n in body:
-        if isinstance(n, Skewed):
-            yield from flat(n.body)
+        if isinstance(n, (Skewed, Once)):
+            yield from flat(n.body, isinstance(n, Once))
         else:
-            yield n
+            yield n, once
 
 
 def accesses(parts: Parts) -> dict[str, list[Access]]:
     """buffer -> its uses in program order."""
     found: dict[str, list[Access]] = {}
 
-    def visit(body: Body, part: str, loop: str, path: tuple[tuple[str, int], ...]) -> None:
-        for at, n in enumerate(flat(body)):
-            here = (*path, (loop, at))
+    def visit(body: Body, part: str, loops: tuple[str, ...], path: tuple[tuple[str, int], ...]) -> None:
+        for at, (n, once) in enumerate(flat(body)):
+            here = (*path, *((loop, at) for loop in (loops[:1] if once else loops)))
             if isinstance(n, Again):
-                visit(n.body, part, n.name, here)
+                visit(n.body, part, around(n), here)
             elif isinstance(n, Work):
                 for names, write in ((n.reads, False), (n.writes, True)):
                     for b in names:
                         found.setdefault(b, []).append(Access(n.agent, write, here, part))
 
     for part, body in parts.items():
-        visit(body, part, "", ())
+        visit(body, part, ("",), ())
     return found
+
+
+def around(n: Again) -> tuple[str, ...]:
+    """The loops that a node runs, the outer one first."""
+    return (n.over, n.name) if n.over else (n.name,)
 
 
 def find_queues(parts: Parts, depth: Mapping[str, int]) -> list[Queue]:
@@ -184,7 +202,7 @@ def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:
             part = at[0].part
             positions = [i for a in at for loop, i in a.path if loop == q.loop]
             signals = {min(positions): Signal(*before, q)}, {max(positions): Signal(*after, q)}
-            out[part] = _insert(out[part], "", q.loop, *signals)
+            out[part] = _insert(out[part], ("",), q.loop, *signals)
         if q.loop:
             ends = {a.agent: a.part for a in mine}
             prime = tuple(Signal("set", "empty", q, s) for s in range(q.depth))
@@ -194,26 +212,27 @@ def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:
     return {p: _drop_useless(b) for p, b in out.items()}
 
 
-def _insert(body: Body, loop: str, wanted: str, before: dict[int, Signal], after: dict[int, Signal],
-            at: Iterator[int] | None = None) -> Body:  # fmt: skip
-    """Signals around the positions of the loop `wanted`; positions count the nodes of the program without signals."""
+def _insert(body: Body, loops: tuple[str, ...], wanted: str, before: dict[int, Signal], after: dict[int, Signal],
+            at: Iterator[int] | None = None, once: bool = True) -> Body:  # fmt: skip
+    """Signals around the positions of the loop `wanted`; positions count the nodes of the program without signals. Where a loop runs that
+    one as well, they are for its first or last round, if what they are for is not."""
     out: list[Node] = []
     at = at or count()
     for n in body:
-        if isinstance(n, Skewed):
-            out.append(replace(n, body=_insert(n.body, loop, wanted, before, after, at)))
+        if isinstance(n, (Skewed, Once)):
+            out.append(replace(n, body=_insert(n.body, loops, wanted, before, after, at, isinstance(n, Once) or wanted == loops[-1])))
             continue
         if not isinstance(n, (Work, Again)):
             out.append(n)
             continue
         here = next(at)
-        if loop == wanted and here in before:
-            out.append(before[here])
-        if isinstance(n, Again) and loop != wanted:
-            n = replace(n, body=_insert(n.body, n.name, wanted, before, after))
+        if wanted in loops and here in before:
+            out.append(before[here] if once else Once(True, (before[here],)))
+        if isinstance(n, Again) and wanted not in loops:
+            n = replace(n, body=_insert(n.body, around(n), wanted, before, after))
         out.append(n)
-        if loop == wanted and here in after:
-            out.append(after[here])
+        if wanted in loops and here in after:
+            out.append(after[here] if once else Once(False, (after[here],)))
     return tuple(out)
 
 
@@ -236,7 +255,7 @@ def _barriers(body: Body, agents: frozenset[str], open_: dict[str, tuple[set[str
                 for side, names in enumerate(_touched(n.body, a)):
                     open_[a][side].update(names)
             n = replace(n, body=_barriers(n.body, agents, open_))
-        elif isinstance(n, Skewed):  # it is left out in some rounds: what was open before it may still be
+        elif isinstance(n, (Skewed, Once)):  # it is left out in some rounds: what was open before it may still be
             before = {a: (set(r), set(w)) for a, (r, w) in open_.items()}
             n = replace(n, body=_barriers(n.body, agents, open_))
             for a in agents:
@@ -258,7 +277,7 @@ def _touched(body: Body, agent: str) -> tuple[set[str], set[str]]:
     read: set[str] = set()
     written: set[str] = set()
     for n in body:
-        if isinstance(n, (Again, Skewed)):
+        if isinstance(n, (Again, Skewed, Once)):
             inner = _touched(n.body, agent)
             read |= inner[0]
             written |= inner[1]

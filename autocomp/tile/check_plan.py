@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Body, Parts, Signal, Skewed, Span, Work, accesses, common_loop
+from autocomp.tile.agents import Again, Barrier, Body, Once, Parts, Signal, Skewed, Span, Work, accesses, common_loop
 
 
 @dataclass(frozen=True)
@@ -110,18 +110,25 @@ def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _unroll(body: Body, trips: tuple[int, int], rounds: dict[str, int], counters: dict[str, int]) -> Iterator[Item]:
+def _unroll(body: Body, trips: tuple[int, int], rounds: dict[str, int], counters: dict[str, int],
+            edge: tuple[bool, bool] = (True, True)) -> Iterator[Item]:  # fmt: skip
+    """`edge`: whether this round is the first and whether it is the last one of the loop that its loop runs as well."""
     for n in body:
         if isinstance(n, Again):
-            turns = trips[bool(rounds)]
+            inner = trips[1] if n.over else 1
+            turns = trips[bool(rounds)] * inner
             first = counters.get(n.name, 0)
             counters[n.name] = first + turns
             for turn in range(turns + max((x.by for x in n.body if isinstance(x, Skewed)), default=0)):
                 for x in n.body if any(isinstance(x, Skewed) for x in n.body) else (Skewed(0, (), n.body),):
                     if not isinstance(x, Skewed):
                         raise AutocompError(f"loop {n.name} has skewed parts and others", where="plan")
-                    if 0 <= turn - x.by < turns:
-                        yield from _unroll(x.body, trips, {**rounds, n.name: first + turn - x.by}, counters)
+                    if 0 <= (now := turn - x.by) < turns:
+                        mine = {**rounds, n.name: first + now} | ({n.over: now // inner} if n.over else {})
+                        yield from _unroll(x.body, trips, mine, counters, (now % inner == 0, (now + 1) % inner == 0))
+        elif isinstance(n, Once):
+            if edge[0 if n.first else 1]:
+                yield from _unroll(n.body, trips, rounds, counters)
         elif isinstance(n, Skewed):
             raise AutocompError("a skewed part is no loop's", where="plan")
         else:

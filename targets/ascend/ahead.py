@@ -31,11 +31,13 @@ Body = tuple[Loop | Stmt, ...]
 
 @dataclass(frozen=True)
 class Late:
-    """`statements`: ids of those that run `by` rounds late; `kept`: values that they read of their own round."""
+    """`statements`: ids of those that run `by` rounds late; `kept`: values that they read of their own round. `joined`: rounds run on from
+    tile to tile (schedule field `persistent`, joined.py)."""
 
     statements: frozenset[int] = frozenset()
     kept: frozenset[str] = frozenset()
     by: int = 0
+    joined: bool = False
 
 
 def factors_first(p: TileProgram) -> TileProgram:
@@ -66,7 +68,8 @@ def ahead(p: TileProgram) -> tuple[TileProgram, Late]:
     statements has none."""
     body, bufs, late, kept = _turned(p.body, p, list(p.bufs))
     by = max([1, *(int(n.opt("stages") or 0) - 1 for _, loops in walk(p.body) for n in loops if n.opt("overlap"))])
-    return (replace(p, body=body, bufs=tuple(bufs)), Late(frozenset(late), frozenset(kept), by)) if kept or late else (p, Late())
+    joined = any(n.opt("persistent") for n in body if isinstance(n, Loop))
+    return (replace(p, body=body, bufs=tuple(bufs)), Late(frozenset(late), frozenset(kept), by, joined)) if kept or late else (p, Late())
 
 
 def _turned(body: Body, p: TileProgram, bufs: list[Buf]) -> tuple[Body, list[Buf], set[int], set[str]]:
@@ -78,6 +81,8 @@ def _turned(body: Body, p: TileProgram, bufs: list[Buf]) -> tuple[Body, list[Buf
             inner, bufs, more, names = _turned(n.body, p, bufs)
             if n.opt("overlap"):
                 inner, bufs, more, names = _overlapped(n.body, p, bufs)
+            if n.opt("persistent") and more:
+                inner, bufs, more, names = _joined(inner, p, bufs, more, names)
             n = replace(n, body=inner)
             late |= more
             kept |= names
@@ -125,6 +130,33 @@ def _overlapped(body: Body, p: TileProgram, bufs: list[Buf]) -> tuple[Body, list
             late.add(id(s))
         out.append(s)
     return tuple(out), bufs, late, set(kept.values())
+
+
+def _joined(body: Body, p: TileProgram, bufs: list[Buf], late: set[int], kept: set[str]) -> tuple[Body, list[Buf], set[int], set[str]]:
+    """A tile's statements around a loop with late ones that runs on from tile to tile: what begins a late value and all behind the loop is
+    late too, and what that reads of the loop's other values is kept."""
+    at = [i for i, n in enumerate(body) if isinstance(n, Loop)]
+    if len(at) != 1:
+        raise UnsupportedOp(f"{len(at)} loops in a tile", where=p.name, hint="leave persistent out")
+    loop = body[at[0]]
+    inside = [s for s, _ in walk((loop,))]
+    mine = {s.dst for s in inside if id(s) not in late}  # of the round under way
+    behind = {s.dst for s in inside if id(s) in late}
+    front = [n for n in body[: at[0]] if isinstance(n, Stmt)]
+    rest = [n for n in body[at[0] + 1 :] if isinstance(n, Stmt)]
+    late = late | {id(s) for s in front if s.dst in behind}
+    last: dict[str, str] = {}
+    known = {b.name: b for b in bufs}
+    for s in rest:
+        for v in (*s.srcs, *values(s.expr)):
+            if v in mine - behind and v not in last:
+                last[v] = f"{v}_last"
+                bufs = [*bufs, replace(known[v], name=last[v])]
+    as_kept = [Stmt("map", n, expr=Value(known[v].dtype, v)) for v, n in last.items()]
+    rest = [replace(s, srcs=tuple(last.get(v, v) for v in s.srcs),
+                    expr=with_values(s.expr, {Value(known[v].dtype, v): Value(known[v].dtype, n) for v, n in last.items()})
+                    if isinstance(s.expr, Expr) else s.expr) for s in rest]  # fmt: skip
+    return (*front, loop, *as_kept, *rest), bufs, late | {id(s) for s in rest}, kept | set(last.values())
 
 
 def _since(e: Expr, at: int, statements: list[Stmt]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -11,6 +11,7 @@ from autocomp.targets.ascend import words
 from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
+from autocomp.targets.ascend.joined import joined
 from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
 from autocomp.targets.ascend.tables import loaded, place, table
@@ -143,7 +144,7 @@ class Kernel:
         inner = p.body[0].body if grid and isinstance(p.body[0], Loop) else p.body
         split = self.split(inner)
         tiles = trips(p, grid)
-        parts = self.parts(split, origin(p, grid, "tile"), tiles)
+        parts = self.parts(split, tuple(origin(p, grid, "tile")), tiles)
         spans = {n: s for m in (*split.cube.places.values(), split.vector.ub) for n, s in m.spans.items()}
         signalled, notes = plan(parts, {**split.cube.depth, **split.vector.depth}, self.chip, spans)
         return Planned(split, parts, signalled, notes, tiles)
@@ -181,12 +182,15 @@ class Kernel:
         vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, self.slots, "if (own)" if mixed and not chunked else "",
                             self.late.kept, self.late.by)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
-        split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more)
+        split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more,
+                      self.late.joined)  # fmt: skip
         split.body(inner)
         return split
 
-    def parts(self, split: Split, where: list[str], tiles: int) -> dict[str, Body]:
+    def parts(self, split: Split, where: tuple[str, ...], tiles: int) -> dict[str, Body]:
         """The loops over tiles of both kinds of cores."""
+        if split.joined:
+            return {name: (joined(frame, where, tiles),) for name, frame in (("cube", split.frame), ("vector", self.vector_frame(split)))}
         first = "GetBlockIdx()" if not self.rows else "group"
         head = (f"for (uint32_t tile = {first}; tile < {tiles}; tile += GetBlockNum(), ++round) {{", *("  " + x for x in where))
         out: dict[str, Body] = {}
@@ -208,7 +212,7 @@ class Kernel:
         mine += [f"const uint32_t o_row = {begin} + w_row;"] if row else []
         if not split.chunked:
             mine += ["const uint32_t c_row = own;"] if row else []
-            return Frame("tile", "round", [*share, *mine, *v.frame.declarations], v.frame.loads, v.frame.works)
+            return replace(v.frame, declarations=[*share, *mine, *v.frame.declarations])
         mine += [f"const uint32_t c_row = ac_least({self.rows}, own - done);"] if row else []
         head = [f"for (uint32_t done = 0; done < own; done += {self.rows}, ++rows_round) {{"]
         head += ["  " + x for x in (*mine, *v.frame.declarations)]
@@ -224,8 +228,10 @@ class Kernel:
         lines.append("pipe.Destroy();")
         if self.rows:
             lines.append("const uint32_t group = GetBlockIdx();" if name == "cube" else "const uint32_t group = GetBlockIdx() / 2;")
-        loops = [x for x in (*split.loops, "rows") if any(f"{x}_round" in line for line in body)]
-        return [*lines, "uint32_t " + ", ".join(["round = 0", *(f"{x}_round = 0" for x in loops)]) + ";"]
+        own = {split.frame.joint.name} if split.frame.joint is not None else set()
+        counters = [f"{x}_round = 0" for x in (*split.loops, "rows") if x not in own and any(f"{x}_round" in line for line in body)]
+        counters = counters if own else ["round = 0", *counters]
+        return [*lines, *(["uint32_t " + ", ".join(counters) + ";"] if counters else [])]
 
 
 def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int) -> KernelSource:

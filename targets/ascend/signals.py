@@ -9,7 +9,21 @@ from autocomp.targets.ascend.tables import table
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
-from autocomp.tile.agents import Again, Barrier, Body, Parts, Queue, Signal, Skewed, Span, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.agents import (
+    Again,
+    Barrier,
+    Body,
+    Once,
+    Parts,
+    Queue,
+    Signal,
+    Skewed,
+    Span,
+    find_queues,
+    merged,
+    with_barriers,
+    with_signals,
+)
 from autocomp.tile.check_plan import problems, waits_before_sets
 
 
@@ -79,7 +93,7 @@ def text(body: Body, ids: dict[tuple[Queue, str], int]) -> tuple[object, ...]:
     """Signals and barriers as lines."""
     out: list[object] = []
     for n in body:
-        if isinstance(n, (Again, Skewed)):
+        if isinstance(n, (Again, Skewed, Once)):
             out.append(replace(n, body=text(n.body, ids)))  # type: ignore[arg-type]
         elif isinstance(n, Barrier):
             out.append(Line(n.agent, f"PipeBarrier<PIPE_{pipe(n.agent)}>();"))
@@ -107,7 +121,9 @@ def printed(body: tuple[object, ...]) -> list[str]:
     """Lines of a part."""
     lines: list[str] = []
     for n in body:
-        if isinstance(n, (Again, Skewed)):
+        if isinstance(n, Once):
+            lines += [f"if ({'first' if n.first else 'last'}) {{", *("  " + x for x in printed(n.body)), "}"]  # type: ignore[arg-type]
+        elif isinstance(n, (Again, Skewed)):
             lines += [*n.head, *("  " + x for x in printed(n.body)), *n.foot]
         elif isinstance(n, Line):
             lines.append(n.text)

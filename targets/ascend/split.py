@@ -15,7 +15,7 @@ from autocomp.targets.ascend.copies import Region, base_text
 from autocomp.targets.ascend.cube import FIX, Cube, Factor, Part, borders
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
 from autocomp.targets.ascend.tables import stored
-from autocomp.targets.ascend.vector import Frame, VectorPart
+from autocomp.targets.ascend.vector import Frame, Joint, VectorPart
 
 from autocomp.cost.engines import fed_at_once
 from autocomp.errors import DoesNotFit, UnsupportedOp
@@ -42,7 +42,7 @@ class Scratch:
 class Split:
     """Fills `frame` (the cube core's) and the vector part's. `start`: text of a tile's first index along an axis, of the whole group;
     `row`: the axis whose tiles the vector cores share; `chunked`: they take their rows in rounds; `late`: ids of statements that run
-    `by` rounds late; factors that come in a loop have `more` slots."""
+    `by` rounds late; factors that come in a loop have `more` slots; `joined`: a loop with such statements runs on from tile to tile."""
 
     p: TileProgram
     cube: Cube
@@ -54,6 +54,7 @@ class Split:
     late: frozenset[int] = frozenset()
     by: int = 0
     more: int = 0
+    joined: bool = False
     scratches: list[Scratch] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
@@ -93,8 +94,8 @@ class Split:
             for name in [v for v, at in done.items() if at == i]:
                 with self.behind(id(n) in self.late):
                     self.leaves(name, nodes)
-            for name in [v for v, at in last.items() if at == i and v in made]:
-                self.vector.drop(name)
+            for name in [v for v, at in last.items() if at == i and v in made and not (self.joined and not self.open)]:
+                self.vector.drop(name)  # of two tiles at once nothing is dropped
 
     def scalings(self, nodes: Body) -> dict[int, tuple[str, int]]:
         """Statements of a block that only scale a state by a value in front of a product that is added to it: their place, the value, and
@@ -143,7 +144,9 @@ class Split:
         self.body(n.body)
         self.open.pop()
         for into, done in ((above, self.frame), (beside, self.vector.frame)):
-            if done.body or done.late:
+            if self.joined and not self.open:
+                into.joint = Joint(done, name, limit, tuple(first), len(into.works), len(into.late))
+            elif done.body or done.late:
                 into.works.append(done.again(name, limit, first))
         self.frame, self.vector.frame, self.vector.outer = above, beside, outer
 
@@ -196,13 +199,13 @@ class Split:
         border = borders(t, f, self.start, self.p.name) if t.guard else None
         early = self.more > self.by  # then it does not wait behind what vector cores hand over
         text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border,
-                                    self.more if self.open else -1 if early else 0)
+                                    self.more if self.open else -1 if early and not self.joined else 0)
         self.frame.declarations.append(text)
         late = any(id(x) in self.late for x in self.products if s.dst in x.srcs)
         needed = (self.by + 3 if early else self.by + 1 if late else 1) if self.open else 1
         if (slots := self.cube.depth[f.name]) < needed:
             raise DoesNotFit(f"slots of {f.name} in l1", needed=needed, available=slots, hint="use fewer stages or smaller tiles")
-        if self.open and early:
+        if early and (self.open or self.joined):
             self.frame.early.append(work)
         else:
             self.arrived(work)
@@ -222,7 +225,8 @@ class Split:
         step = {beside: pitch, depth: 1}
         region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", step, b.axes, b.dtype.bytes)
         self.vector.store(f"{name}_out", region, b.dtype, self.vector.values[name], scratch.name)
-        text, work = self.cube.load(f, f"{scratch.name}_g", self.slot(scratch), pitch, (scratch.name,), self.frame.turn)
+        text, work = self.cube.load(f, f"{scratch.name}_g", self.slot(scratch), pitch, (scratch.name,), self.frame.turn,
+                                    more=-1 if self.joined else 0)  # flags are few, and it is fed as soon as it has come
         self.frame.declarations.append(text)
         with self.behind(any(id(s) in self.late for s in self.products if name in s.srcs)):
             self.frame.works.append(work)

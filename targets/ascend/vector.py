@@ -44,6 +44,7 @@ class Frame:
     early: list[Node] = field(default_factory=list)  # works of the round behind this one
     late: list[Node] = field(default_factory=list)  # works of the round `by` rounds before
     by: int = 1
+    joint: Joint | None = None  # a loop in this one that is to run its rounds as well
 
     @property
     def body(self) -> tuple[Node, ...]:
@@ -70,6 +71,19 @@ class Frame:
         before = f"const uint32_t {loop} = {loop}_now - {lag}, {self.turn} = {self.turn}_now - {lag};"
         some = f"{loop} >= {lag}" if lag == last else f"{loop} >= {lag} && {loop} < {limit} + {lag}"
         return Skewed(lag, (f"if ({some}) {{", "  " + now, "  {", *("  " + x for x in (before, *inside))), body, ("  }", "}"))
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The loop `name` over the rounds of `frame` up to `limit`, with `first`, the text of a round's first indices; it stands behind so many
+    of the works and late works of the frame around it."""
+
+    frame: Frame
+    name: str
+    limit: str
+    first: tuple[str, ...]
+    works: int
+    late: int
 
 
 @dataclass

@@ -16,7 +16,7 @@ import autocomp
 from autocomp.errors import AutocompError
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
-from autocomp.tile.agents import Again, Signal, Skewed, Span, find_queues, with_signals
+from autocomp.tile.agents import Again, Once, Signal, Skewed, Span, find_queues, with_signals
 from autocomp.tile.check_plan import problems
 from autocomp.tile.derive import derive
 from autocomp.tile.places import Place
@@ -32,14 +32,16 @@ ATTENTION = graph({a: "f16[2, 80, 16]" for a in "qkv"},
 # each other several times a round
 CASES = {"gemm": (GEMM, Schedule.make({"i0": 128, "i1": 128, "r0": 32}), 0.15),
          "attention": (ATTENTION, Schedule.make({"i0": 1, "i1": 32, "r1": 16}), 0.6),
-         "attention, a product late": (ATTENTION, Schedule.make({"i0": 1, "i1": 32, "r1": 16}, softmax_overlap=1), 0.6)}  # fmt: skip
+         "attention, a product late": (ATTENTION, Schedule.make({"i0": 1, "i1": 32, "r1": 16}, softmax_overlap=1), 0.6),
+         "attention, tiles joined": (ATTENTION, Schedule.make({"i0": 1, "i1": 32, "r1": 16}, softmax_overlap=1, persistent=True),
+                                     0.6)}  # fmt: skip
 
 
 def without(body, queue, what):
     """A program without one direction of a queue's signals."""
     out = []
     for n in body:
-        if isinstance(n, (Again, Skewed)):
+        if isinstance(n, (Again, Skewed, Once)):
             out.append(replace(n, body=without(n.body, queue, what)))
         elif not (isinstance(n, Signal) and n.queue == queue and n.what == what):
             out.append(n)

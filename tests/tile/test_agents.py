@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Queue, Signal, Skewed, Span, Work, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.agents import Again, Barrier, Once, Queue, Signal, Skewed, Span, Work, find_queues, merged, with_barriers, with_signals
 from autocomp.tile.check_plan import problems, waits_before_sets
 
 
@@ -153,3 +153,39 @@ def test_a_loop_of_skewed_parts_has_no_others():
     body = (Again("tile", (), (work("v", (), "x"), Skewed(1, (), (work("v", "x", "z"),)))),)
     with pytest.raises(AutocompError, match="skewed parts and others"):
         problems({"core": body}, {})
+
+
+def joined(slots):
+    """One loop over tiles and blocks: a tile's factor q comes in its first block, and what its blocks add up to, z, leaves in its last."""
+    core = Again("block", (), (Skewed(0, (), (Once(True, (work("copy", (), "q"),)), work("copy", (), "a"))),
+                               Skewed(1, (), (Once(True, (work("unit", (), "z"),)), work("unit", "qaz", "z"),
+                                              Once(False, (work("unit", "z", "o"), work("out", "o")))))), over="tile")  # fmt: skip
+    return {"core": (core,)}, {"q": slots, "a": 3, "o": 1}
+
+
+def test_a_loop_over_tiles_and_blocks_has_queues_of_both():
+    parts, depth = joined(2)
+    queues = find_queues(parts, depth)
+    assert {q.buffers[0]: q.loop for q in queues} == {"q": "tile", "a": "block", "o": "tile"}
+    plan = {n: with_barriers(b, frozenset({"unit"})) for n, b in signalled(parts, depth).items()}
+    assert problems(plan, depth) == [] and waits_before_sets(plan) == []
+    early, late = (n.body for n in plan["core"][len([x for x in plan["core"] if isinstance(x, Signal) and x.do == "set"])].body)
+    of_q = lambda n: [s for s in n.body if isinstance(s, Signal) and s.queue.buffers == ("q",)] if isinstance(n, Once) else []
+    assert [(n.first, s.do, s.what) for n in early for s in of_q(n)] == [(True, "wait", "empty"), (True, "set", "full")]
+    assert [(n.first, s.do, s.what) for n in late for s in of_q(n)] == [(True, "wait", "full"), (False, "set", "empty")]
+    for what, q in (("full", "o"), ("empty", "q"), ("full", "a")):
+        broken = {p: tuple(_without_signal(b, what, q)) for p, b in plan.items()}
+        assert any("not ordered" in x for x in problems(broken, depth)), (what, q)
+
+
+def _without_signal(body, what, buffer):
+    for n in body:
+        if isinstance(n, (Again, Skewed, Once)):
+            yield replace(n, body=tuple(_without_signal(n.body, what, buffer)))
+        elif not (isinstance(n, Signal) and n.what == what and buffer in n.queue.buffers):
+            yield n
+
+
+def test_a_tile_whose_slot_is_still_read_would_wait_for_itself():
+    parts, depth = joined(1)
+    assert any("waits before it is set" in x for x in waits_before_sets(signalled(parts, depth)))
