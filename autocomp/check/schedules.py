@@ -144,8 +144,8 @@ def least(p: TileProgram, schedule: Schedule, chip: Chip, factor: int = NARROW) 
     an element of a product's factors where it is multiplied.
 
     blocks share a memory     shared   the ring of a product's factors
-    cores have caches         l2       what a step's product makes and takes of what is there already; a factor from memory (of several
-                                       products where it passes by in parts of the depth)
+    cores have caches         l2       what a step's product makes, where another step adds to it, and takes of what is there already; a
+                                       factor from memory (of several products where it passes by in parts of the depth)
     a matrix unit's buffers   l1       the two factors of a product's step, once
     a vector unit's buffer    ub       where nothing is multiplied: the largest tile that comes and the largest that goes
     """
@@ -163,8 +163,10 @@ def least(p: TileProgram, schedule: Schedule, chip: Chip, factor: int = NARROW) 
         parts = lambda n: len(products) == 1 or bool(cut & {*_buf(p, n).axes})
         comes = [bytes_(n) for s in products for n in s.srcs if n in made and parts(n)]
         depth = {s.dst: len(loops) for s, loops in walk(p.body) if s.op in ("copy", "mma")}
+        begun = {s.dst: len(loops) for s, loops in reversed(list(walk(p.body)))}  # where a value is first written
         own = lambda s, n: n not in made or depth[n] < depth[s.dst]  # copied in front of the loop
-        stays = [sum(bytes_(n) for n in (*s.srcs, s.dst) if n == s.dst or own(s, n)) for s in products]
+        again = lambda s: begun[s.dst] < depth[s.dst]  # sums that one step alone makes leave as they are made
+        stays = [sum(bytes_(n) for n in (*s.srcs, s.dst) if (again(s) if n == s.dst else own(s, n))) for s in products]
         return max((*comes, *stays), default=0.0), "l2", "a step holds"
     if products:
         return max(sum(bytes_(n) for n in s.srcs if n in made) for s in products), "l1", "the factors of a step take"

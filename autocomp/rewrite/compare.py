@@ -25,13 +25,32 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES, F8E4M3, F64, DType
 from autocomp.rewrite.attributes import limits
 from autocomp.rewrite.expr import Call, Ref
-from autocomp.rewrite.feeds import DYADIC, HALVES, LARGE, NAN, NORMAL, POSITIVE, SCALED, SHIFTED, SPECIAL, SPREAD, TIES, TINY, WHOLE, feed
+from autocomp.rewrite.feeds import (
+    DYADIC,
+    HALVES,
+    LARGE,
+    LARGEST,
+    NAN,
+    NORMAL,
+    POSITIVE,
+    SCALED,
+    SHIFTED,
+    SPECIAL,
+    SPREAD,
+    TIES,
+    TINY,
+    WHOLE,
+    feed,
+)
 from autocomp.rewrite.instance import Instance, Uniform
 from autocomp.rewrite.where import evaluate
 
 SAFETY = 8.0  # of the bound from lengths of sums
 MOVED = 16.0  # times what disturbed values move the left side
 DISTURBED = 6
+AT_STEPS = 32  # where a disturbance may step over an edge or not; values drawn of STEADY kinds lie near one by chance alone
+UNIT = 2.0**-20  # by which inputs are moved there
+STEADY = (NORMAL, LARGE, POSITIVE)
 STEPS = frozenset({"floor", "ceil", "round", "trunc", "sign", "mod", "fmod", "floordiv", "idiv", "reduce_argmax", "reduce_argmin",
                    "maxpool_index", "topk"})  # fmt: skip
 ZERO_OF_TWO = frozenset({"max", "min", "relu"})  # which zero they give of zeros of both signs is not said
@@ -179,29 +198,36 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
             same &= (p != 0) | _same_zero(x.left, right, fed)
         if kind == TIES and any(_length(n) > 1 and not n.op.startswith("reduce_") for n in both):
             return np.zeros(same.shape, bool)  # sums of products of far apart numbers, in another order
+        if kind == LARGEST and any(_length(n) > 1 for n in both):
+            return np.zeros(same.shape, bool)  # sums that overflow in one order
         if not floating or kind in DYADIC or not _sums_of_doubles(both):
             return ~same
         if kind in (SPREAD, TIES):  # products that overflow: a fused multiply and add keeps some of them finite
             return np.zeros(same.shape, bool)
         return ~same & ~_close(x, right, lefts, p, q, fed)
-    if kind not in DYADIC and any(
-        n.op in STEPS or (not n.type.dtype.is_float and any(i.type.dtype.is_float for i in n.inputs)) for n in both
-    ):
+    steps = any(n.op in STEPS or (not n.type.dtype.is_float and any(i.type.dtype.is_float for i in n.inputs)) for n in both)
+    if kind not in DYADIC and steps and (kind not in STEADY or any(n.type.dtype.is_float and n.type.dtype.bits < 32 for n in both)):
         return np.zeros(same.shape, bool)  # a rounding may step over an edge
     if not floating:
-        return ~same
+        return ~same & _steady(x, a, fed) if steps and kind not in DYADIC else ~same
     numbers = [u.held if isinstance(u, Uniform) else u for u in x.bindings.values() if isinstance(u, (Uniform, int, float))]
     extreme = any(not (v == 0 or 1e-6 < abs(v) < 1e4) for v in numbers)
     fine, lost = np.isfinite(p), ~np.isfinite(q)
     bad = fine & lost
     if kind != SCALED:  # which is for what overflows
-        bad |= fine & ~_close(x, right, lefts, p, q, fed, kind == TINY)
+        bad |= fine & ~_close(x, right, lefts, p, q, fed, kind == TINY, AT_STEPS if steps else DISTURBED)
     endless = all(n.type.dtype != F8E4M3 for n in both)  # where there is no infinity, NaN is what overflows
     if kind in (WHOLE, HALVES, NAN, POSITIVE, NORMAL) and endless and not extreme:
         bad |= np.isnan(p) & ~np.isnan(q)
     if kind not in (LARGE, SCALED, SHIFTED, TINY) and not extreme:
         bad |= np.isinf(p) & ~lost
     return np.asarray(bad & ~same)
+
+
+def _steady(x: Instance, a: np.ndarray, fed: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Where no disturbance of the left side moves its whole number."""
+    moved = [values(x.left, fed, np.random.default_rng((11, k)), UNIT)[id(x.left)] for k in range(AT_STEPS)]
+    return np.asarray(np.all([v == a for v in moved], axis=0))
 
 
 def _same_zero(left: Node, right: Node, fed: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -219,15 +245,16 @@ def _close(
     q: np.ndarray,
     fed: Mapping[str, np.ndarray],
     flushed: bool = False,
+    draws: int = DISTURBED,
 ) -> np.ndarray:
     """Element by element: is the right side off by no more than the left side's own roundings may move it? `flushed`: what is below the
-    normal numbers may be 0."""
+    normal numbers may be 0. `draws`: of disturbances."""
     nodes = Graph("", (), (("y", x.left),)).nodes()
     computed = [n.type.dtype.eps / 2 for n in nodes if n.type.dtype.is_float and n.op not in ("input", "param", "const")]
     unit = min((e for e in computed if e), default=x.left.type.dtype.eps / 2)
     moved = np.zeros(p.shape)
     with np.errstate(all="ignore"):
-        for k in range(DISTURBED):
+        for k in range(draws):
             other = _double(values(x.left, fed, np.random.default_rng((7, k)), unit)[id(x.left)])
             moved = np.fmax(moved, np.where(np.isfinite(other - p), np.abs(other - p), 0.0))
         finite = [np.abs(v[np.isfinite(v)]).max(initial=0.0) for n in nodes if n.type.dtype.is_float for v in (_double(lefts[id(n)]),)]

@@ -13,8 +13,8 @@ from autocomp.ir.types import BOOL, DType, TensorType
 from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
-SHIFTED, SCALED, EDGES, TIES, TINY = "shifted", "scaled", "edges", "ties", "tiny"
-EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY)
+SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST = "shifted", "scaled", "edges", "ties", "tiny", "largest"
+EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY, LARGEST)
 LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY)
 DYADIC = (WHOLE, HALVES)  # sums and products of a few of them are not rounded
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
@@ -74,6 +74,9 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
     if kind == EDGES:
         edges = 2.0 ** rng.choice(ENDS, shape) + rng.choice((-1.0, 0.0, 1.0, 0.5), shape)
         return np.where(rng.random(shape) < 0.5, np.sign(x) * edges, x)
+    if kind == LARGEST:  # twice these overflow, or just do not
+        largest = np.sign(x) * float(ml_dtypes.finfo(dtype.numpy).max) * rng.choice((1.0, 0.75, 0.5, 0.25), shape)
+        return np.where(rng.random(shape) < density, largest, x)
     if kind == TINY:
         info = ml_dtypes.finfo(dtype.numpy)
         ends = log2(float(info.smallest_subnormal)), log2(float(info.smallest_normal)) + 2

@@ -27,6 +27,7 @@ from autocomp.loops.schedules import legal
 from autocomp.options import Options
 from autocomp.report.mutation import mutate_rules
 from autocomp.rewrite import load_rules, parse_rules
+from tests.helpers.hosts import cpu_chip
 from tests.helpers.nests import matmul, softmax, stencil
 
 RULES = load_rules()
@@ -70,6 +71,16 @@ def test_a_rule_without_fits_is_refused_with_its_kernel():
     assert " bytes of shared, which has 232448" in found.detail
     assert "%2 f32 contract" in found.detail  # the kernel
     assert "| stages 6" in found.detail  # the schedule
+
+
+@pytest.mark.parametrize("make", ["xeon", "zen5", "zen3", "skylake", "virtual"])
+@pytest.mark.parametrize("name", ["tiling/contract", "tiling/online"])
+def test_tiles_of_cores_hold_whatever_their_caches_are(name: str, make: str, monkeypatch: pytest.MonkeyPatch):
+    """What a step keeps has to fit into 256 KB as into 2 MB."""
+    monkeypatch.setattr(rules, "_machine", lambda target: replace(machine(target), chip=cpu_chip(make)))
+    monkeypatch.setattr(rules, "_KNOWN", {})
+    found = check_kernel_rule(RULES[name], RULES, FEW)
+    assert found.status.startswith("checked-"), found.detail
 
 
 def test_a_rule_without_legal_is_refused_with_its_kernel():
