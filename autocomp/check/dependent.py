@@ -38,10 +38,11 @@ def dependent(kernel: Kernel, parts: bool = False) -> Iterator[Kernel]:
     folds = [e for s in kernel.stores for e in postorder(s.value) if isinstance(e, (Reduce, Contract))]
     axes = dict.fromkeys(a.name for e in folds for a in e.axes)
     if parts:
-        made = [_open(kernel, a) for a in axes]
+        made = {f"any_length_{a}": _open(kernel, a) for a in axes}
     else:
-        made = [_with_maximum(kernel) if folds and kernel.axes else None, *(_in_parts(kernel, a) for a in axes)]
-    yield from (replace(k, name=f"{k.name}_dependent", signature=signature(k)) for k in made if k is not None)
+        made = {"times_maximum": _with_maximum(kernel) if folds and kernel.axes else None}
+        made |= {f"{a}_in_parts": _in_parts(kernel, a) for a in axes}
+    yield from (replace(k, name=f"{k.name}_{how}", signature=signature(k)) for how, k in made.items() if k is not None)
 
 
 def _in_parts(kernel: Kernel, axis: str) -> Kernel | None:

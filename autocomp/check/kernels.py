@@ -3,6 +3,7 @@ makes kernels of them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,7 +15,7 @@ import numpy as np
 from autocomp.cost.roles import roles_of
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import saturate
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.text import parse
 from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import Kernel
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from autocomp.targets import Target
 
 Inputs = dict[str, str]
+Drawn = tuple[tuple[tuple[str, str], ...], str]  # a graph: its inputs with their types, its lines
 Family = Callable[[Random], tuple[Inputs, str]]
 
 
@@ -233,6 +235,45 @@ def text(inputs: Inputs, body: str) -> str:
     return "\n".join(["graph drawn", "dim open in 1..65536", *leaves, *lines, f"output y = {lines[-1].split()[0]}", ""])
 
 
+_GRAPHS: dict[Kernel, Drawn] = {}
+
+
+def graph_of(kernel: Kernel) -> Drawn | None:
+    """The graph that a kernel was made of, where it was drawn or read here."""
+    return _GRAPHS.get(kernel)
+
+
+def one_line(graph: Drawn) -> str:
+    """A graph as examples of rules write it."""
+    lines = text(dict(graph[0]), graph[1]).splitlines()
+    return "; ".join(line for line in lines if line and line.partition(" ")[0] not in ("graph", "dim"))
+
+
+def read(line: str) -> Drawn:
+    """What `one_line` wrote, or somebody; parameters have any numbers, `open` is a length that is known when it runs.
+
+    Raises ModelError where it is no such graph.
+    """
+    inputs, body = [], []
+    for part in filter(None, (p.strip() for p in line.split(";"))):
+        if found := re.fullmatch(r"(input|param) (\w+): ([^=]+?)( = .*)?", part):
+            inputs.append((found[2], found[3] + (CONSTANT if found[1] == "param" else "")))
+        elif not part.startswith("output "):
+            body.append(part)
+    if not inputs or not body:
+        hint = "such as 'input x: f32[8, 64]; %0 = exp(x); output y = %0'"
+        raise ModelError("is no graph in one line", where=repr(line), hint=hint)
+    return tuple(inputs), "\n".join(body)
+
+
+def kernels_of(graph: Drawn, machine: Target, *others: Target) -> tuple[Kernel, ...]:
+    """The kernels that a target's cover makes of a graph, those of other targets' covers too, and what combines the parts of a split.
+
+    Raises AutocompError where the graph is wrong.
+    """
+    return tuple(dict.fromkeys(k for m in (machine, *others) for k in _made(*graph, True, m)))
+
+
 @dataclass
 class Pool:
     """Kernels that a target's cover makes of graphs of some families, in a fixed order, each once; drawn when they are asked for."""
@@ -285,6 +326,8 @@ def _made(inputs: tuple[tuple[str, str], ...], body: str, split: bool, machine: 
                 parts.append(pieces(k, Schedule(split=(axis, PARTS)))[1][0])
             except UnsupportedOp:  # its parts would have to be equal
                 continue
+    for k in (*made, *parts):
+        _GRAPHS.setdefault(k, (inputs, body))
     return (*made, *parts)
 
 

@@ -5,7 +5,7 @@ schedule that fails one is refuted by it; else its status is checked-N, for N ke
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, islice
@@ -13,8 +13,9 @@ from math import prod
 from random import Random
 
 from autocomp.check.dependent import dependent
-from autocomp.check.kernels import RECURRENCES, drawn, with_form
+from autocomp.check.kernels import RECURRENCES, Drawn, drawn, kernels_of, with_form
 from autocomp.check.schedules import check_schedule, order, too_large
+from autocomp.check.shrink import Fault, shrunk
 from autocomp.cost.demand import demand_of
 from autocomp.cost.roles import Roles
 from autocomp.deadline import current
@@ -49,6 +50,7 @@ FIRST = 36  # they are made of so many drawn ones
 ENOUGH = 20  # and kernels for one of those wanted, of rules that match schedules or tiles, which most kernels have
 
 Made = Iterator[tuple[Kernel, list[Schedule]]]
+Say = Callable[[str], None]
 _KNOWN: dict[tuple[object, ...], CheckResult] = {}
 
 
@@ -58,18 +60,32 @@ def _found(kernels: tuple[Kernel, ...], rules: tuple[Rule, ...], machine: Target
     return tuple(found_together(kernels, [_roles(k) for k in kernels], RuleSet(rules), machine.chip, options))
 
 
-def check_kernel_rule(rule: Rule, in_force: Iterable[Rule], samples: int = 20, seed: int = 0) -> CheckResult:
+def check_kernel_rule(
+    rule: Rule, in_force: Iterable[Rule], samples: int = 20, seed: int = 0, small: bool = False, say: Say | None = None
+) -> CheckResult:
     """Check a rule of the phases tiling, scheduling and directives on up to `samples` drawn kernels of each of its targets. `in_force`: the
-    rules that make the schedules which it changes. `seed`: which kernels. The same rule is checked to its end once in a process."""
+    rules that make the schedules which it changes. `seed`: which kernels. `small`: a fault is looked for in a smaller graph too. `say` is
+    told how far it is. The same rule is checked to its end once in a process."""
     others = tuple(r for r in in_force if r.name != rule.name)
     bases = others if speaks_of_schedules(rule) or of_recurrences(rule) else ()
-    key = (rule.name, rule.text, rule.exact, rule.targets, samples, seed, *((r.name, r.text) for r in bases))
+    key = (rule.name, rule.text, rule.exact, rule.targets, samples, seed, small, *((r.name, r.text) for r in bases))
     if key not in _KNOWN:
-        found = _Check(rule, others, samples, seed).result()
+        machines = tuple(map(_machine, rule.targets or manifests()))
+        found = _Check(rule, others, samples, seed, say=say).result(machines, small)
         if found.cut:
             return found
         _KNOWN[key] = found
     return _KNOWN[key]
+
+
+def check_on_graph(rule: Rule, in_force: Iterable[Rule], graph: Drawn, machine: Target) -> CheckResult:
+    """The same on the kernels of one graph, and on those in which order matters. Raises AutocompError where the graph is wrong."""
+    return _on_graph(rule, tuple(r for r in in_force if r.name != rule.name), graph, machine).result((machine,))
+
+
+def _on_graph(rule: Rule, others: Sequence[Rule], graph: Drawn, machine: Target) -> _Check:
+    kernels = kernels_of(graph, machine, _machine("cpu"))
+    return _Check(rule, others, max(len(kernels), 1), 0, given=kernels)
 
 
 def speaks_of_schedules(rule: Rule) -> bool:
@@ -112,12 +128,17 @@ class _Check:
     looked: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     bases: list[Schedule] = field(default_factory=list)  # what the rule changed into the schedules that `made` gave last
+    made_of: dict[Kernel, Kernel] = field(default_factory=dict)  # kernels in which order matters, and the drawn ones
+    given: tuple[Kernel, ...] | None = None  # instead of drawn ones
+    say: Say | None = None
 
-    def result(self) -> CheckResult:
-        names = self.rule.targets or tuple(manifests())
-        for name in names:
-            if wrong := self.on(_machine(name)):
-                return CheckResult("refuted", wrong, self.looked, self.kernels)
+    def result(self, machines: Sequence[Target], small: bool = False) -> CheckResult:
+        names = [m.name for m in machines]
+        for machine in machines:
+            if wrong := self.on(machine):
+                if small:
+                    wrong = shrunk(wrong, lambda g, m=machine: _on_graph(self.rule, self.others, g, m).on(m))  # type: ignore[misc]
+                return CheckResult("refuted", wrong.text, self.looked, self.kernels, again=wrong.again)
             if current().over:
                 return CheckResult("unchecked", f"the deadline came after {self.kernels} kernels", self.looked, self.kernels, cut=True)
         if not self.looked:
@@ -129,10 +150,10 @@ class _Check:
         said = f"{self.looked} schedules of {self.kernels} kernels{refusals}"
         return CheckResult(f"checked-{self.kernels}", said, self.looked, self.kernels)
 
-    def on(self, machine: Target) -> str:
-        """A kernel of one target with the schedule that is wrong, "" if none is."""
+    def on(self, machine: Target) -> Fault | None:
+        """A kernel of one target with the schedule that is wrong, if one is."""
         if self.lacks_room(machine):
-            return ""
+            return None
         if wrong := self.out_of_order(machine) or self.too_large(machine):
             return wrong
         printed = 0
@@ -156,13 +177,15 @@ class _Check:
                     self.refused[found.fault] += 1
                     continue
                 if found.fault:
-                    return f"for {kernel.signature} on {machine.name} it makes '{show(whole)}' - {found.fault}"
+                    return Fault(kernel, kernel, whole, machine, found.fault)
                 if found.refused:
                     self.refused[found.refused] += 1
                 some += ask and not found.refused
             printed += bool(some)
+            if self.say is not None:
+                self.say(f"{self.rule.name}: {printed} of {self.samples} kernels on {machine.name}")
         self.kernels += printed
-        return ""
+        return None
 
     def lacks_room(self, machine: Target) -> bool:
         """Whether a rule that makes tiles asks for room in a memory that the chip has not: then it makes none of any kernel."""
@@ -170,30 +193,30 @@ class _Check:
             return False
         return not levels(self.rule, self.rule.match.op) <= {m.name for m in machine.chip.memories}
 
-    def out_of_order(self, machine: Target) -> str:
+    def out_of_order(self, machine: Target) -> Fault | None:
         """Of a rule that does not ask isl: a kernel in which order matters, with a schedule that breaks it."""
         if self.rule.phase == "directives" or of_recurrences(self.rule) or asks(self.rule):
-            return ""
+            return None
         for exact in (False, True) if self.rule.exact and not speaks_of_schedules(self.rule) else (False,):
             for kernel, schedules in self.of_kernels(self.dependents(machine), machine, exact):
-                for s in {(s.tile, s.order, s.parallel, s.split): s for s in schedules}.values():
+                for s in sorted({(s.tile, s.order, s.parallel, s.split): s for s in schedules}.values(), key=_size):
                     why = order(kernel, s, exact)
                     bases = self.likely_bases(s) if why else []
                     if why and not (bases and all(order(kernel, b, exact) for b in bases)):
                         said = "order, where sums stay as they are written" if exact else "order"
-                        return f"for {kernel.signature} on {machine.name} it makes '{show(s)}' - {said}: {why}"
-        return ""
+                        return Fault(kernel, self.made_of.get(kernel, kernel), s, machine, f"{said}: {why}")
+        return None
 
-    def too_large(self, machine: Target) -> str:
+    def too_large(self, machine: Target) -> Fault | None:
         """Of a rule that makes tiles: a kernel with the largest schedule that it makes of it, where that does not fit."""
         if self.rule.phase != "tiling" or of_recurrences(self.rule):
-            return ""
+            return None
         for kernel, schedules in self.of_kernels(islice(filter(self.may_match, self.pool(machine)), LARGEST), machine):
             if whole := [s for s in schedules if s.split is None]:
                 s = max(whole, key=_size)
                 if why := too_large(kernel, s, machine.chip):
-                    return f"for {kernel.signature} on {machine.name} it makes '{show(s)}' - capacity: {why}"
-        return ""
+                    return Fault(kernel, kernel, s, machine, f"capacity: {why}")
+        return None
 
     def dependents(self, machine: Target) -> Iterator[Kernel]:
         """Kernels in which order matters, of those that the rule is about: none of them is element-wise."""
@@ -202,11 +225,18 @@ class _Check:
         changes = speaks_of_schedules(self.rule)
         parts = isinstance(self.rule.rhs, Apply) and any(name == "split" for name, _ in self.rule.rhs.attrs)
         pool = islice(self.pool(machine), (FIRST if parts else FIRST // 3) if changes else None)
-        made = (d for k in pool if self.may_match(k) for d in dependent(k, parts) if self.may_match(d))
+        made = (d for k in pool if self.may_match(k) for d in self.of_one(k, parts) if self.may_match(d))
         return iter(_some_of_each(made)) if changes else islice(made, DEPENDENT)
+
+    def of_one(self, kernel: Kernel, parts: bool) -> Iterator[Kernel]:
+        for d in dependent(kernel, parts):
+            self.made_of[d] = kernel
+            yield d
 
     def pool(self, machine: Target) -> Iterable[Kernel]:
         """Drawn kernels of a target; for a form of which its own cover makes none, also those of a CPU's."""
+        if self.given is not None:
+            return self.given
         if speaks_of_schedules(self.rule) or not isinstance(self.rule.match, Apply):
             return drawn(machine, ROUNDS, self.seed)
         families = with_form(self.rule.match.op)
@@ -222,7 +252,8 @@ class _Check:
     def made(self, machine: Target) -> Made:
         """Kernels with the schedules that the rule makes of each, those that have none left out."""
         if of_recurrences(self.rule):
-            yield from self.recurrences(k for k in drawn(machine, ROUNDS, self.seed, RECURRENCES) if recurrence_of(k) is not None)
+            pool = self.given if self.given is not None else drawn(machine, ROUNDS, self.seed, RECURRENCES)
+            yield from self.recurrences(k for k in pool if recurrence_of(k) is not None)
             return
         yield from self.of_kernels(filter(self.may_match, self.pool(machine)), machine)
 

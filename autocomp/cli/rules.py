@@ -102,6 +102,8 @@ def rules_check(
     files: Annotated[list[Path] | None, typer.Argument(help="Rule files; the shipped rules if none.")] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Random instances a rule.")] = 20,
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a file changes, until Ctrl-C.")] = False,
+    on: Annotated[str | None, typer.Option("--on", help="Check rules about schedules on the kernels of a graph, in one line.")] = None,
+    target: Annotated[str, typer.Option("--target", help="For which target, with --on.")] = "cpu",
     deadline: Seconds = None,
     as_json: Json = False,
 ) -> None:
@@ -111,12 +113,14 @@ def rules_check(
     Example: autocomp rules check mine.yaml --deadline 60
 
     Example: autocomp rules check mine.yaml --watch
+
+    Example: autocomp rules check mine.yaml --on 'input x: f32[8, 64]; %0 = exp(x); output y = %0' --target cuda:h200
     """
     if watch:
         _watched(files or [], samples, deadline, as_json)
         return
     ruleset = _in_time(files, deadline)
-    _report_checks(_of_files(ruleset, files), ruleset, samples, as_json)
+    _report_checks(_of_files(ruleset, files), ruleset, samples, as_json, (on, target) if on is not None else None)
 
 
 @rules_app.command("test")
@@ -258,12 +262,12 @@ def _in_time(files: list[Path] | None, seconds: float | None) -> Any:
     return loaded
 
 
-def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool) -> None:
-    """Check rules and print the outcome; an error with the counterexample if one is refuted."""
-    from autocomp.report.rulecheck import check_rules
+def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool, on: tuple[str, str] | None = None) -> None:
+    """Check rules and print the outcome; an error with the counterexample if one is refuted. `on`: a graph and a target."""
+    from autocomp.report.rulecheck import check_rules, check_rules_on
 
     say = lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True)
-    report = check_rules(chosen, in_force, samples, say)
+    report = check_rules_on(chosen, in_force, *on) if on else check_rules(chosen, in_force, samples, say)
     if as_json:
         typer.echo(json.dumps(report.data(), indent=1))
     else:

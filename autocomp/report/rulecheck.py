@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from autocomp.check.rules import check_kernel_rule
+from autocomp.check.kernels import read
+from autocomp.check.rules import OPTIONS, check_kernel_rule, check_on_graph
 from autocomp.deadline import by_counts, current
 from autocomp.egraph.examples import check_examples
 from autocomp.errors import RuleError
 from autocomp.rewrite import CheckResult, Rule, RuleSet, check_rule
 from autocomp.rewrite.check import next_step
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
+from autocomp.targets import load_target
 
 EVERY = 3.0  # seconds between two words about how far a check is
 
@@ -52,7 +54,8 @@ class RuleReport:
         """Raises RuleError for the first refuted rule, with its counterexample, and where the deadline left some unchecked."""
         for r, c in self.rows:
             if c.status == "refuted":
-                raise RuleError(f"is refuted: {c.detail}", where=r.where_text, hint=next_step(r, fault=c.detail))
+                again = f"\n  again: autocomp rules check {r.location.file} {c.again}" if c.again else ""
+                raise RuleError(f"is refuted: {c.detail}", where=r.where_text, hint=f"{next_step(r, fault=c.detail)}{again}")
         late = [r.name for r, c in self.rows if c.cut]
         if late:
             raise RuleError(f"{len(late)} of {len(self.rows)} rules were not checked to the end: the deadline of {current().seconds:g} s",
@@ -71,15 +74,42 @@ def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int, say: Ca
     """Prove or test each rule, those about schedules on drawn kernels, and run its examples through the e-graph; after the deadline the
     rest are unchecked. `say` is told every few seconds how far it is."""
     rows: list[tuple[Rule, CheckResult]] = []
-    told = time.monotonic()
+    tell = _seldom(say) if say is not None else None
     for r in chosen:
-        if say is not None and time.monotonic() > told + EVERY:
-            told = time.monotonic()
-            say(f"{len(rows)} of {len(chosen)} rules checked; next {r.name}")
-        result = check_kernel_rule(r, in_force, samples) if r.phase in KERNEL_PHASES else check_rule(r, samples)
+        if tell is not None:
+            tell(f"{len(rows)} of {len(chosen)} rules checked; next {r.name}")
+        about_kernels = r.phase in KERNEL_PHASES
+        result = check_kernel_rule(r, in_force, samples, small=True, say=tell) if about_kernels else check_rule(r, samples)
         if result.status not in ("refuted", "unchecked"):
             with by_counts():  # or what the clock cuts would be the rule's fault
                 wrong = check_examples(r, in_force)
             result = CheckResult("refuted", wrong, result.tests) if wrong else result
         rows.append((r, result))
     return RuleReport(tuple(rows))
+
+
+def check_rules_on(chosen: Sequence[Rule], in_force: RuleSet, graph: str, target: str) -> RuleReport:
+    """Check those rules that are about schedules on the kernels of one graph, in one line as examples write it. Raises RuleError where
+    none is, ModelError where it is no graph."""
+    about = [r for r in chosen if r.phase in KERNEL_PHASES]
+    if not about:
+        raise RuleError("none of these rules is about schedules", where="--on", hint="other rules have examples: {graph: ..}")
+    machine, drawn = load_target(target, OPTIONS), read(graph)
+    mine = [r for r in about if not r.targets or machine.name in r.targets]
+    if not mine:
+        hint = f"--target {(about[0].targets or ('cpu',))[0]}"
+        raise RuleError(f"none of these rules is for {machine.name}", where="--target", hint=hint)
+    return RuleReport(tuple((r, check_on_graph(r, in_force, drawn, machine)) for r in mine))
+
+
+def _seldom(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Says no more than one thing in EVERY seconds, and none before the first of them are over."""
+    told = time.monotonic()
+
+    def tell(text: str) -> None:
+        nonlocal told
+        if time.monotonic() > told + EVERY:
+            told = time.monotonic()
+            say(text)
+
+    return tell

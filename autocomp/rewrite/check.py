@@ -31,6 +31,7 @@ PROOFS = 4  # drawn instances on which a proof is tried, beside the examples
 SIZED = 30  # for one of `samples`: other extents that are tried on them
 ALL_SIZES = 9  # axes of which every one may be 1 or 2: all of these are tried
 TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
+NO_INSTANCE = (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class CheckResult:
     """status: proved | tested-N | assumed | refuted | unchecked. `detail`: what was proved, the counterexample, or why nothing was tested.
 
     tests: sets of values on which both sides agreed; instances: drawn instances among them. note: what else the author should know.
-    cut: the deadline came before the end, so that what was not refuted may yet be.
+    cut: the deadline came before the end, so that what was not refuted may yet be. again: arguments behind `autocomp rules check FILE`
+    that show the counterexample alone.
     """
 
     status: str
@@ -47,6 +49,7 @@ class CheckResult:
     instances: int = 0
     note: str = ""
     cut: bool = False
+    again: str = ""
 
 
 _KNOWN: dict[str, CheckResult] = {}
@@ -76,7 +79,7 @@ def next_step(rule: Rule, samples: int = 20, fault: str = "") -> str:
         word = "split" if split else "tile"
         known = {"order": f"ask isl: `legal({word})` as a condition of its own in `where`",
                  "capacity": "say in `where` what a tile may take: `fits(L2, bytes)`, on GPUs `fits(tile)`"}  # fmt: skip
-        return next((step for what, step in known.items() if f"' - {what}" in fault), "say under which condition it holds in `where`")
+        return next((step for what, step in known.items() if f" - {what}" in fault), "say under which condition it holds in `where`")
     if rule.exact and check_rule(replace(rule, exact=False), samples, prove=False).status != "refuted":
         return "both sides are the same but for rounding or the sign of a zero: `exact: false` says that"
     if fault.startswith("unites") and "number " in fault:
@@ -112,7 +115,7 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         for j, kind in enumerate(np.random.default_rng((k, 5)).permutation(kinds)[:KINDS]):
             difference = compare(rule, bindings, 1000 * k + j, str(kind))
             if isinstance(difference, str):
-                return CheckResult("refuted", difference, tested, len(kept))
+                return CheckResult("refuted", _smallest(rule, bindings, 1000 * k + j, str(kind), difference), tested, len(kept))
             agreed += difference
         tested += agreed
         if agreed:
@@ -129,7 +132,7 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
             break
         try:
             difference = compare(rule, bindings, k, WHOLE)
-        except (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
+        except NO_INSTANCE:
             continue
         if isinstance(difference, str):
             return CheckResult("refuted", difference, tested, len(kept))
@@ -187,6 +190,26 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
             taken = iter(extents)
             yield _of_shapes(given, types, [tuple(next(taken) for _ in range(t.rank)) for t in types.values()])
             count -= 1
+
+
+def _smallest(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str, found: str) -> str:
+    """The counterexample of an instance as small as one that has it: each extent, where it stands, as 1, 2 or 3."""
+    types = {k: t for k, v in bindings.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
+    given, again = dict(bindings), True
+    while again:
+        again = False
+        extents = sorted({d for t in types.values() for d in t.shape if isinstance(d, int)}, reverse=True)
+        for old, new in ((d, n) for d in extents for n in (1, 2, 3) if n < d):
+            smaller = {k: replace(t, shape=tuple(new if d == old else d for d in t.shape)) for k, t in types.items()}
+            tried = _of_shapes(given, types, [t.shape for t in smaller.values()])  # type: ignore[misc]
+            try:
+                difference = compare(rule, tried, seed, kind)
+            except NO_INSTANCE:
+                continue
+            if isinstance(difference, str) and difference.startswith("unites") == found.startswith("unites"):
+                types, given, found, again = smaller, tried, difference, True
+                break
+    return found
 
 
 def _of_shapes(given: Mapping[str, Any], types: Mapping[str, TensorType], shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:

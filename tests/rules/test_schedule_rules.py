@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +14,15 @@ from typer.testing import CliRunner
 
 from autocomp.check import rules
 from autocomp.check.dependent import dependent
-from autocomp.check.kernels import FORMS, drawn, with_form
-from autocomp.check.rules import asks, check_kernel_rule
+from autocomp.check.kernels import FORMS, drawn, read, with_form
+from autocomp.check.rules import asks, check_kernel_rule, check_on_graph
 from autocomp.check.schedules import check_schedule
 from autocomp.cli import app
 from autocomp.cost.roles import roles_of
 from autocomp.cost.work import Cost
 from autocomp.egraph.choose import Candidate, _admitted
 from autocomp.egraph.kernel_egraph import UNTILED
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
@@ -69,8 +71,9 @@ def test_a_rule_without_fits_is_refused_with_its_kernel():
     assert found.status == "refuted"
     assert "capacity: 1 blocks of 6 slots hold at least " in found.detail
     assert " bytes of shared, which has 232448" in found.detail
-    assert "%2 f32 contract" in found.detail  # the kernel
+    assert "%0 = matmul(a, b)" in found.detail  # the graph
     assert "| stages 6" in found.detail  # the schedule
+    assert "\n" not in found.detail
 
 
 @pytest.mark.parametrize("make", ["xeon", "zen5", "zen3", "skylake", "virtual"])
@@ -102,6 +105,32 @@ def test_a_rule_without_legal_is_refused_with_its_kernel():
     assert "must run before" in found.detail
 
 
+@pytest.mark.parametrize(("name", "forgotten", "longest"), [
+    ("tiling/contract", "fits(", 4096), ("tiling/rows", "legal(", 128), ("tiling/gpu-columns", "legal(", 512),
+])  # fmt: skip
+def test_a_fault_is_shown_in_a_small_graph_that_shows_it_again(name: str, forgotten: str, longest: int):
+    rule = replace(RULES[name], where=tuple(c for c in RULES[name].where if not str(c).startswith(forgotten)))
+    found = check_kernel_rule(rule, RULES, FEW, small=True)
+    assert found.status == "refuted"
+    _, graph, _, spec = shlex.split(found.again)
+    assert max(int(n) for _, t in read(graph)[0] for n in re.findall(r"\d+", t.partition("[")[2])) <= longest
+    again = check_on_graph(rule, RULES, read(graph), load_target(spec, rules.OPTIONS))
+    assert (again.status, again.detail) == ("refuted", found.detail)
+    right = check_on_graph(RULES[name], RULES, read(graph), load_target(spec, rules.OPTIONS))
+    assert right.status != "refuted"
+
+
+def test_what_is_no_graph_is_said():
+    with pytest.raises(ModelError, match="is no graph in one line"):
+        read("matmul of two")
+
+
+def test_how_far_a_check_is_is_said():
+    heard: list[str] = []
+    check_kernel_rule(replace(RULES["tiling/npu-small"], name="mine/small"), RULES, FEW, say=heard.append)
+    assert heard[-1] == "mine/small: 2 of 2 kernels on ascend"
+
+
 def forgetful(name: str):
     """A shipped rule without its conditions `legal`."""
     kept = tuple(c for c in RULES[name].where if not str(c).startswith("legal("))
@@ -120,7 +149,7 @@ def test_a_shipped_rule_without_legal_is_refused(name: str):
     assert asks(RULES[name])
     found = check_kernel_rule(rule, [r for r in RULES if r.name != name], FEW)
     assert found.status == "refuted"
-    assert "out0[" in found.detail  # the kernel
+    assert "output y = " in found.detail  # the graph
     assert "it makes 'tile " in found.detail
     assert "must run before" in found.detail
 
@@ -136,7 +165,7 @@ def test_a_shipped_rule_without_fits_is_refused(name: str, what: str):
     rule = replace(RULES[name], name=f"{name}~", where=kept)
     found = check_kernel_rule(rule, [r for r in RULES if r.name != name], FEW)
     assert found.status == "refuted"
-    assert "out0[" in found.detail  # the kernel
+    assert "output y = " in found.detail  # the graph
     assert " - capacity: " in found.detail and what in found.detail
 
 
