@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ class Fault:
     schedule: Schedule
     machine: Target
     why: str
+    repeats: bool = True  # a check of its graph alone finds it
 
     @property
     def graph(self) -> Drawn | None:
@@ -46,7 +47,7 @@ class Fault:
     @property
     def again(self) -> str:
         """Arguments behind `autocomp rules check FILE` that check this graph alone."""
-        if self.graph is None:
+        if self.graph is None or not self.repeats:
             return ""
         chip = self.machine.chip.name
         spec = self.machine.name if chip == self.machine.name else f"{self.machine.name}:{chip}"
@@ -55,21 +56,18 @@ class Fault:
 
 def shrunk(fault: Fault, fault_of: Callable[[Drawn], Fault | None]) -> Fault:
     """The same sort of fault in a smaller graph: fewer ops, shorter axes. `fault_of`: what a check of one graph finds, or AutocompError."""
-    left = TRIALS
-    while True:
-        for smaller in _smaller(fault.graph) if fault.graph else ():
-            if left == 0 or current().over:
-                return fault
-            left -= 1
-            try:
-                found = fault_of(smaller)
-            except AutocompError:  # such as a product of lengths that are no longer equal
-                continue
-            if found is not None and found.why.partition(":")[0] == fault.why.partition(":")[0]:
-                fault = found
-                break
-        else:
-            return fault
+    like = lambda f: f is not None and f.why.partition(":")[0] == fault.why.partition(":")[0]
+    tried = iter(range(TRIALS))
+    graphs = iter((fault.graph,)) if fault.graph else iter(())
+    alone = False  # whether a check of its graph alone finds it
+    while (graph := next(graphs, None)) and next(tried, None) is not None and not current().over:
+        try:
+            found = fault_of(graph)
+        except AutocompError:  # such as a product of lengths that are no longer equal
+            continue
+        if found is not None and like(found):
+            fault, alone, graphs = found, True, _smaller(graph)
+    return replace(fault, repeats=alone)
 
 
 def _smaller(graph: Drawn) -> Iterator[Drawn]:
