@@ -25,8 +25,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
     scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
-    side, for so many rounds more: of a tile, or of all tiles of a core where rounds run on from tile to tile (`persistent`). A round of
-    scores passes all engines one after another then, with that many and one more under way.
+    side, for so many rounds more: of a tile, or of all tiles of a core where rounds run on from tile to tile (`persistent`). A block's
+    weights pass the cube core's engines one after another, and vector cores want their product that many rounds later.
     """
     tile, grain = dict(s.tile), dict(zip(("rows", "cols", "depth"), chip.granule))
 
@@ -56,7 +56,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
     arriving = rounds * (out + scores) * chip.cores / lim["ub_in"] if used else 0.0
     if online:  # beside what is counted of each weight
-        own = chip.numbers["state_operations"] * m * n + chip.numbers["bank_waits"] * m * depth
+        banks = chip.numbers["fused_bank_waits"] if "fused_scale" in s.directives else chip.numbers["bank_waits"]
+        own = chip.numbers["state_operations"] * m * n + banks * m * depth
         vector += rounds * steps * (chip.numbers["round_calls"] * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
     t = {
         "copies to L1": rounds * steps * sum(copied),
@@ -78,9 +79,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         late = max(1, s.stages - 1)
         t = {x: v * (1 + late * ends / (steps * rounds)) for x, v in t.items()}
         weights = rounds * steps * copied[0]  # other factors are there before they are wanted
-        half = weights + (t["copies to L0"] + t["matrix unit"]) / products
-        way = half + t["copies from L0C"] + t["vector cores"] + t["copies to vector cores"] + handed
-        t["scores' way"] = way / (late + 1)
+        product = (t["copies to L0"] + t["matrix unit"]) / products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
+        t["weights' way"] = (weights + product + handed * 2 / chip.numbers["handed_over"]) / late
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)

@@ -10,11 +10,13 @@ from autocomp.tile.agents import Span
 
 @dataclass
 class Place:
-    """One memory of `capacity` bytes. `take` gives an offset and raises DoesNotFit with both numbers; `give` frees it again."""
+    """One memory of `capacity` bytes. `take` gives an offset and raises DoesNotFit with both numbers; `give` frees it again. `row`: bytes
+    of a row of its banks (0: none that count): pieces begin at rows, those that are to be `apart` from them half a row further."""
 
     name: str
     capacity: int
     align: int
+    row: int = 0
     top: int = 0
     free: dict[int, list[int]] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
@@ -22,15 +24,18 @@ class Place:
     def rounded(self, bytes_: int) -> int:
         return -(-bytes_ // self.align) * self.align
 
-    def take(self, bytes_: int, slots: int = 0, name: str = "") -> int:
+    def take(self, bytes_: int, slots: int = 0, name: str = "", apart: bool = False) -> int:
         """An offset for a piece of `bytes_` (rounded up), or for a ring of `slots` neighbouring ones: rings never lie where something was
-        freed, not even those of one slot, as other agents than the one that freed it use them. `name`: of the buffer, if not `piece`."""
+        freed, not even those of one slot, as other agents than the one that freed it use them. `name`: of the buffer, if not `piece`.
+        `apart`: an instruction that reads it beside another piece waits for no bank."""
         size = self.rounded(bytes_) * max(1, slots)
         if not slots and self.free.get(size):
             at = self.free[size].pop()
         else:
             at = self.top
-            self.top += size
+            if self.row and size >= self.row and (apart or any(s.at % self.row for s in self.spans.values())):
+                at += (self.row // 2 * apart - at) % self.row
+            self.top = at + size
         if self.top > self.capacity:
             raise DoesNotFit(f"tiles in {self.name} of a core", needed=self.top, available=self.capacity, hint="use smaller tiles")
         name = name or self.piece(at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -34,15 +34,15 @@ RING = 2  # slots of a ring, where they fit
 TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MIX_AIC_1_2"}
 
 
-def emit(p: TileProgram, chip: Chip, header: tuple[str, ...], bypass: bool = False) -> KernelSource:
-    """The kernel of a tile program; `bypass`: inputs that are read once may pass L2 by.
+def emit(p: TileProgram, chip: Chip, header: tuple[str, ...], directives: Collection[str] = ()) -> KernelSource:
+    """The kernel of a tile program under some directives.
 
     Raises UnsupportedOp for what has no instruction here, DoesNotFit with the bytes of a memory."""
-    kernel, planned = fitted(p, chip, bypass)
+    kernel, planned = fitted(p, chip, directives)
     return kernel.source(planned, header)
 
 
-def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Planned]:
+def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tuple[Kernel, Planned]:
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
@@ -51,7 +51,8 @@ def fitted(p: TileProgram, chip: Chip, bypass: bool = False) -> tuple[Kernel, Pl
     spare = (late.by + 1, late.by, late.by - 1) if late.by else (0,)
     for rows, slots, more in product(shares(p), (RING, 1) if late.statements else (RING,), spare):
         try:
-            kernel = Kernel(p, chip, rows, past_l2(p, chip) if bypass else (), late, slots, more)
+            kernel = Kernel(p, chip, rows, past_l2(p, chip) if "evict_first" in directives else (), late, slots, more,
+                            "fused_scale" in directives)  # fmt: skip
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short if more > late.by else short or e  # spare slots are no need
@@ -136,6 +137,7 @@ class Kernel:
     late: Late = Late()
     slots: int = RING
     more: int = 0
+    fused: bool = False
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -180,7 +182,7 @@ class Kernel:
         g = geometry(p, {row: self.rows} if mixed and row else {})
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
         vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, self.slots, "if (own)" if mixed and not chunked else "",
-                            self.late.kept, self.late.by)  # fmt: skip
+                            self.late.kept, self.late.by, self.fused)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more,
                       self.late.joined)  # fmt: skip

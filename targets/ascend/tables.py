@@ -28,7 +28,8 @@ def interface() -> Api:
 
 def place(name: str, chip: Chip) -> Place:
     """A memory of a chip, empty."""
-    return Place(name, int(chip.memory(name).capacity), table()["places"][name]["align"])
+    row = table()["places"][name]
+    return Place(name, int(chip.memory(name).capacity), row["align"], row.get("row", 0))
 
 
 def stored(d: DType, where: str) -> str:

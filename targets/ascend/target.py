@@ -63,7 +63,7 @@ class AscendTarget:
         self._check(kernel)
         if schedule.instruction == SCALAR:
             return emit_elements(kernel, self.chip, header)
-        return emit(derive(kernel, schedule), self.chip, header, "evict_first" in schedule.directives)
+        return emit(derive(kernel, schedule), self.chip, header, schedule.directives)
 
     def _check(self, kernel: Kernel) -> None:
         """Raises UnsupportedOp for a kernel that has no text on the chip, whatever its schedule."""
@@ -81,7 +81,8 @@ class AscendTarget:
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """Raises what `emit` would; gives the directives that take effect."""
         out = self.printed(kernel, schedule)
-        return self.admitted.keep(kernel, schedule, out, frozenset({"evict_first"} if "SetL2CacheHint" in out.text else ()))
+        done = {"evict_first": "SetL2CacheHint", "fused_scale": f"{table()['scaled_less']}("}
+        return self.admitted.keep(kernel, schedule, out, frozenset(d for d, call in done.items() if call in out.text))
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

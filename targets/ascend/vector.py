@@ -105,6 +105,7 @@ class VectorPart:
     guard: str = ""
     kept: frozenset[str] = frozenset()
     by: int = 0
+    fused: bool = False  # directive fused_scale
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
@@ -235,10 +236,10 @@ class VectorPart:
         self.frame.works.append(Work(V, tuple(o.storage for o in read), tuple(o.storage for o in writes), tuple(lines),
                                      tuple(o.name for o in (*read, *writes))))  # fmt: skip
 
-    def staged(self, frame: Frame, name: str, element: str, bytes_: int, slots: int = 0) -> str:
-        """A ring in unified buffer, of so many slots where they are given; gives the name of the round's slot."""
+    def staged(self, frame: Frame, name: str, element: str, bytes_: int, slots: int = 0, apart: bool = False) -> str:
+        """A ring in unified buffer, of so many slots where they are given; gives the name of the round's slot. `apart`: Place.take."""
         size, slots = self.ub.rounded(bytes_), slots or self.slots
-        at = self.ub.take(bytes_, slots, name)
+        at = self.ub.take(bytes_, slots, name, apart)
         offset = slot_text(at, frame.turn, slots, size)
         frame.declarations.append(f"const LocalTensor<{element}> {name} = ac_at<{element}>(ub, {bytes_}, {offset});")
         self.depth[name] = slots
@@ -276,7 +277,7 @@ class VectorPart:
         element = loaded(dtype, self.p.name)
         frame = self.outer if kind == "line" else self.frame
         bytes_ = self.g.bytes(kind, lane, dtype.bytes) if kind != "stat" else -(-self.g.slots // self.g.block) * self.g.block * dtype.bytes
-        local = self.staged(frame, f"{name}_in", element, bytes_)
+        local = self.staged(frame, f"{name}_in", element, bytes_, apart=bool(scratch))
         lines = copy_lines(r, self.g, kind, lane, self.true, local, True, self.p.name)
         work = Work(MTE2, (scratch,) if scratch else (), (local,), self.guarded(lines))
         (frame.works if scratch else frame.loads).append(work)
@@ -456,9 +457,29 @@ class VectorPart:
         nodes = list(_evaluated(root))
         uses = Counter(a for e in nodes for a in e.args)
         done: dict[Expr, Operand] = {}
+        fused = {e: e.args[0] for e in nodes if self.fused and self.is_scaled_less(e) and uses[e.args[0]] == 1}
         for e in nodes:
-            done[e] = self.node(e, done, uses, into if e is root else None)
+            if e in fused:
+                done[e] = self.scaled_less(e)
+            elif e not in fused.values():
+                done[e] = self.node(e, done, uses, into if e is root else None)
         return done[root]
+
+    def is_scaled_less(self, e: Expr) -> bool:
+        """Whether an expression is a tile by a number less a value a row."""
+        if not isinstance(e, Map) or e.fn != "sub" or not isinstance(x := e.args[0], Map) or x.fn != "mul":
+            return False
+        kinds = [self.values[a.name] for a in (x.args[0], e.args[1]) if isinstance(a, Value) and a.name in self.values]
+        return isinstance(x.args[1], Const) and [(o.kind, o.element) for o in kinds] == [("full", "float"), ("stat", "float")]
+
+    def scaled_less(self, e: Expr) -> Operand:
+        """That difference: what it is less is spread over the rows, and the tile by the number added to it."""
+        x, less = e.args
+        of, by, stat = self.value(x.args[0].name), number(float(x.args[1].value)), self.value(less.name)  # type: ignore[attr-defined]
+        d = self.temporary(of.kind, of.lane)
+        size = f"{self.g.count}, {self.g.pitch(d.lane)}, {self.g.elements(d.kind, d.lane)}"
+        self.v([f"{table()['scaled_less']}({d.name}, {of.name}, {stat.name}, {by}, {size});"], (of, stat), d)
+        return d
 
     def node(self, e: Expr, done: dict[Expr, Operand], uses: Counter[Expr], into: Operand | None) -> Operand:
         if isinstance(e, Value):

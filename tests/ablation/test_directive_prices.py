@@ -52,6 +52,8 @@ ODD = graph({"x": "f16[16271027]", "y": "f16[16271027]"}, "%0 = erf(x)\n%1 = abs
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
+    "fused_scale": (HEADS, "910b"),
+   
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
 }  # fmt: skip
 # by what is printed, counted
@@ -65,7 +67,8 @@ COUNTED = {
 
 @lru_cache
 def program(text: str, chip: str, without: str = "") -> autocomp.Program:
-    return autocomp.optimize(text, target=f"cuda:{chip}", cache=False, tuned=False, without=(without,) if without else ())
+    target = f"{'ascend' if chip == '910b' else 'cuda'}:{chip}"
+    return autocomp.optimize(text, target=target, cache=False, tuned=False, without=(without,) if without else ())
 
 
 def saved(p: autocomp.Program, directive: str) -> float:

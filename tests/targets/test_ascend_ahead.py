@@ -151,6 +151,33 @@ def test_tiles_without_a_gap_are_cheaper_and_chosen():
     assert "persistent" not in left.kernels[0].schedule
 
 
+@needs_compiler
+@pytest.mark.parametrize("case", ["tails", "two"])
+def test_scores_scaled_as_their_maximum_is_taken_off(case, tmp_path):
+    """Directive fused_scale, and arrivals half a row of banks apart: fewer clocks of vector instructions."""
+    shape, tile, stages = JOINED[case]
+    program = autocomp.optimize(attention(*shape), target=TARGET)
+    call, waits = program.calls.calls[0], {}
+    for directives in ((), ("fused_scale",)):
+        schedule = Schedule.make(tile, softmax_overlap=1, stages=stages, persistent=True, directives=directives)
+        text = program.printed[call.kernel.name] = load_target(TARGET).emit(call.kernel, schedule)
+        assert ("ac_scaled_less(" in text.text) == bool(directives)
+        (folder := tmp_path / str(len(directives))).mkdir()
+        program.executor = executor = AscendExecutor(program, folder, blocks=1)
+        program.verify(seed=fresh.seed())
+        waits[directives] = sum(e.conflicts for e in executor.events()[1])
+    assert waits["fused_scale",] < 0.95 * waits[()]
+
+
+def test_the_rule_gives_it_where_scores_are_scaled():
+    rule = "directives/fused-scale"
+    assert "fused_scale" in autocomp.optimize(attention(16, 2048, 2048, 128), target=TARGET).kernels[0].schedule
+    assert "fused_scale" not in autocomp.optimize(attention(16, 2048, 2048, 128), target=TARGET, without=[rule]).kernels[0].schedule
+    unscaled = graph({n: "f16[16, 2048, 128]" for n in "qkv"}, "%0 = transpose(k, perm=[0, 2, 1])\n%1 = matmul(q, %0)\n"
+                     "%3 = softmax(%1, axes=[2])\n%4 = matmul(%3, v)")  # fmt: skip
+    assert "fused_scale" not in autocomp.optimize(unscaled, target=TARGET).kernels[0].schedule
+
+
 def test_a_loop_without_such_a_product_is_refused():
     kernel = autocomp.optimize(graph({"x": "f16[64, 256]", "w": "f16[256, 64]"}, "%0 = matmul(x, w)"), target=TARGET).calls.calls[0].kernel
     with pytest.raises(UnsupportedOp, match="no product of a loop reads what vector cores make"):

@@ -76,14 +76,14 @@ def mutants(kernel, schedule, monkeypatch, between):
             yield f"{what} of {q.writer} -> {q.reader} [{', '.join(q.buffers)}]", target.emit(kernel, schedule), said
 
 
-def reuses_for_rings(self, bytes_, slots=0, name=""):
+def reuses_for_rings(self, bytes_, slots=0, name="", apart=False):
     """A ring of one slot lies where something was freed, which another agent than that ring's may still be at."""
     size = self.rounded(bytes_)
     if slots == 1 and self.free.get(size):
         at = self.free[size].pop()
         self.spans[name] = Span(self.name, at, size)
         return at
-    return take(self, bytes_, slots, name)
+    return take(self, bytes_, slots, name, apart)
 
 
 def frees_early(self, name, o):

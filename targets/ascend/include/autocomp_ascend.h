@@ -318,6 +318,22 @@ AC_FN ac_scaled_sum(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, uint32_t 
   AC_COLUMNS(FusedMulAdd, v[r * 8], x[r * pitch + c], 1, 0, 1, pitch / 8, 1, pitch / 8)
   AC_EACH(FusedMulAdd, v[r * 8], x[r * pitch + c], 1, 0, 1, 8, 0, 8)
 }
+// d = x by - v with a value a row: v is spread over the rows and x by added to it, which waits for no banks as a difference of x and v would.
+AC_FN ac_scaled_less(const ac_f32 &d, const ac_f32 &x, const ac_f32 &v, float by, uint32_t rows, uint32_t pitch, uint32_t n) {
+  if (ac_by_columns(rows, pitch)) {
+    for (uint32_t r = 0; r < rows; r += 240)
+      for (uint32_t c = 0; c < pitch; c += 64)
+        Muls(d[r * pitch + c], v[r * 8], -1.0f, pitch - c < 64 ? pitch - c : 64, ac_240(rows - r), {1, 0, uint8_t(pitch / 8), 1});
+  } else {
+    for (uint32_t r = 0; r < rows; ++r)
+      for (uint32_t c = 0, m = 0; c < pitch; c += m) {
+        m = ac_piece(pitch - c);
+        Muls(d[r * pitch + c], v[r * 8], -1.0f, m < 64 ? m : 64, m < 64 ? 1 : m / 64, {1, 0, 8, 0});
+      }
+  }
+  AC_V;
+  Axpy(d, x, by, n);
+}
 
 __aicore__ inline uint32_t ac_248(uint32_t rows) { return rows < 248 ? rows : 248; }  // repeats that one instruction takes, in whole blocks
 // One value a row, from the first lane of every block: dense first, then spread over the block. rows: a multiple of 8.

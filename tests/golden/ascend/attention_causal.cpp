@@ -2,8 +2,8 @@
 
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
- * schedule: tile i0 1, i1 32, i2 64, r1 128 | stages 2 | softmax_overlap 1
- * predicted: 9.30 us, bound by launch, 1% of the roofline
+ * schedule: tile i0 1, i1 32, i2 64, r1 128 | stages 2 | softmax_overlap 1 | fused_scale
+ * predicted: 9.17 us, bound by launch, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 200, 64]
  * rule: fusion/map-into-map: iota into operand 0 of ge
  * rule: fusion/map-into-map: iota into operand 1 of ge
@@ -62,7 +62,7 @@
  * l0a: 24576 of 65536 bytes
  * l0b: 65536 of 65536 bytes
  * l0c: 49152 of 131072 bytes
- * ub: 65792 of 188160 bytes
+ * ub: 67072 of 188160 bytes
  */
 extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2more(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR scratch) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
@@ -237,7 +237,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
   if ASCEND_IS_AIV {
     TPipe pipe;
     TBuf<TPosition::VECCALC> ub;
-    pipe.InitBuffer(ub, 65792);
+    pipe.InitBuffer(ub, 67072);
     pipe.Destroy();
     const uint32_t group = GetBlockIdx() / 2;
     uint32_t round = 0, r1_round = 0;
@@ -265,8 +265,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       const ac_f32 m1 = ac_at<float>(ub, 512, 0);
       const ac_f32 l2 = ac_at<float>(ub, 512, 512);
       const ac_f32 o3 = ac_at<float>(ub, 4096, 1024);
-      const ac_f32 t21 = ac_at<float>(ub, 4096, 57600);
-      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 61696 + round % 2 * 2048);
+      const ac_f32 t20 = ac_at<float>(ub, 4096, 58880);
+      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 62976 + round % 2 * 2048);
       PipeBarrier<PIPE_V>();
       Duplicate(m1, -3.40282347e+38f, 128);
       Duplicate(l2, 0.0f, 128);
@@ -275,27 +275,26 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
         if (r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128)) {
           const uint32_t s_r1 = r1 * 128;
           const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
-          const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5120 + r1_round % 2 * 8192);
-          const ac_f32 t4 = ac_at<float>(ub, 8192, 21504);
-          const ac_f32 t5 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t6 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t7 = ac_at<float>(ub, 512, 30208);
-          const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 30720);
-          const ac_f32 t9 = ac_at<float>(ub, 8192, 21504);
-          const ac_f32 m_t10 = ac_at<float>(ub, 512, 30208);
-          const ac_f32 t11 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t12 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
-          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 31488 + r1_round % 2 * 512);
-          const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t16 = ac_at<float>(ub, 8192, 32512);
-          const ac_f32 t17 = ac_at<float>(ub, 8192, 32512);
-          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 40704 + r1_round % 2 * 4096);
-          const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t20 = ac_at<float>(ub, 512, 48896);
-          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
+          const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5376 + r1_round % 2 * 8192);
+          const ac_f32 t4 = ac_at<float>(ub, 8192, 22016);
+          const ac_f32 t5 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t6 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t7 = ac_at<float>(ub, 512, 30720);
+          const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 31232);
+          const ac_f32 t9 = ac_at<float>(ub, 8192, 22016);
+          const ac_f32 m_t10 = ac_at<float>(ub, 512, 30720);
+          const ac_f32 t11 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t12 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t13 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t14 = ac_at<float>(ub, 512, 30720);
+          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 32256 + r1_round % 2 * 512);
+          const ac_f32 t15 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t16 = ac_at<float>(ub, 8192, 33280);
+          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41472 + r1_round % 2 * 4096);
+          const ac_f32 l17 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t18 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t19 = ac_at<float>(ub, 512, 49664);
+          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 50432 + r1_round % 2 * 4096);
           CrossCoreWaitFlag(r1_round % 2);
           WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
           if (own) {
@@ -332,14 +331,12 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           Exp(o_by_kept, t15, 128);
           PipeBarrier<PIPE_V>();
           Mul(l2, l2, o_by_kept, 128);
-          Muls(t16, t9, 0.125f, 2048);
+          ac_scaled_less(t16, t9, t14, 0.125f, 16, 128, 2048);
           PipeBarrier<PIPE_V>();
-          ac_Sub_stat(t17, t16, t14, 16, 128);
-          PipeBarrier<PIPE_V>();
-          Exp(t17, t17, 2048);
+          Exp(t16, t16, 2048);
           WaitFlag<HardEvent::MTE3_V>(r1_round % 2);
           PipeBarrier<PIPE_V>();
-          Cast(p_n_out, t17, RoundMode::CAST_RINT, 2048);
+          Cast(p_n_out, t16, RoundMode::CAST_RINT, 2048);
           SetFlag<HardEvent::V_MTE3>(r1_round % 2);
           CrossCoreWaitFlag(6 + r1_round % 2);
           WaitFlag<HardEvent::V_MTE3>(r1_round % 2);
@@ -348,9 +345,9 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           }
           SetFlag<HardEvent::MTE3_V>(r1_round % 2);
           CrossCoreSetFlag<2, PIPE_MTE3>(4 + r1_round % 2);
-          ac_row_sum(l18, t17, t19, t20, 16, 16, n_r1, 128);
+          ac_row_sum(l17, t16, t18, t19, 16, 16, n_r1, 128);
           PipeBarrier<PIPE_V>();
-          Add(l2, l2, l18, 128);
+          Add(l2, l2, l17, 128);
           Adds(m1, t14, 0.0f, 128);
         }
         if (r1 >= 1) {
@@ -359,27 +356,26 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const uint32_t r1 = r1_now - 1, r1_round = r1_round_now - 1;
           const uint32_t s_r1 = r1 * 128;
           const uint32_t n_r1 = s_r1 + 128 <= 200 ? 128 : 200 - s_r1;
-          const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5120 + r1_round % 2 * 8192);
-          const ac_f32 t4 = ac_at<float>(ub, 8192, 21504);
-          const ac_f32 t5 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t6 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t7 = ac_at<float>(ub, 512, 30208);
-          const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 30720);
-          const ac_f32 t9 = ac_at<float>(ub, 8192, 21504);
-          const ac_f32 m_t10 = ac_at<float>(ub, 512, 30208);
-          const ac_f32 t11 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t12 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t13 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t14 = ac_at<float>(ub, 512, 30208);
-          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 31488 + r1_round % 2 * 512);
-          const ac_f32 t15 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t16 = ac_at<float>(ub, 8192, 32512);
-          const ac_f32 t17 = ac_at<float>(ub, 8192, 32512);
-          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 40704 + r1_round % 2 * 4096);
-          const ac_f32 l18 = ac_at<float>(ub, 512, 30976);
-          const ac_f32 t19 = ac_at<float>(ub, 512, 29696);
-          const ac_f32 t20 = ac_at<float>(ub, 512, 48896);
-          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49408 + r1_round % 2 * 4096);
+          const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 5376 + r1_round % 2 * 8192);
+          const ac_f32 t4 = ac_at<float>(ub, 8192, 22016);
+          const ac_f32 t5 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t6 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t7 = ac_at<float>(ub, 512, 30720);
+          const LocalTensor<uint8_t> mask8 = ac_at<uint8_t>(ub, 256, 31232);
+          const ac_f32 t9 = ac_at<float>(ub, 8192, 22016);
+          const ac_f32 m_t10 = ac_at<float>(ub, 512, 30720);
+          const ac_f32 t11 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t12 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t13 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t14 = ac_at<float>(ub, 512, 30720);
+          const LocalTensor<float> o_by_kept = ac_at<float>(ub, 512, 32256 + r1_round % 2 * 512);
+          const ac_f32 t15 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t16 = ac_at<float>(ub, 8192, 33280);
+          const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41472 + r1_round % 2 * 4096);
+          const ac_f32 l17 = ac_at<float>(ub, 512, 31744);
+          const ac_f32 t18 = ac_at<float>(ub, 512, 30208);
+          const ac_f32 t19 = ac_at<float>(ub, 512, 49664);
+          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 50432 + r1_round % 2 * 4096);
           CrossCoreWaitFlag(8 + r1_round % 2);
           WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
           if (own) {
@@ -396,10 +392,10 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       }
       r1_round -= 1;
       PipeBarrier<PIPE_V>();
-      ac_Div_stat(t21, o3, l2, 16, 64);
+      ac_Div_stat(t20, o3, l2, 16, 64);
       WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
       PipeBarrier<PIPE_V>();
-      Cast(out0_out, t21, RoundMode::CAST_RINT, 1024);
+      Cast(out0_out, t20, RoundMode::CAST_RINT, 1024);
       SetFlag<HardEvent::V_MTE3>(2 + round % 2);
       WaitFlag<HardEvent::V_MTE3>(2 + round % 2);
       if (own) {

@@ -31,7 +31,7 @@
  * l0a: 45056 of 65536 bytes
  * l0b: 45056 of 65536 bytes
  * l0c: 32768 of 131072 bytes
- * ub: 74240 of 188160 bytes
+ * ub: 74752 of 188160 bytes
  */
 extern "C" __global__ __aicore__ void k_matmul_add_gelu(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR scratch) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
@@ -110,7 +110,7 @@ extern "C" __global__ __aicore__ void k_matmul_add_gelu(GM_ADDR in0, GM_ADDR in1
   if ASCEND_IS_AIV {
     TPipe pipe;
     TBuf<TPosition::VECCALC> ub;
-    pipe.InitBuffer(ub, 74240);
+    pipe.InitBuffer(ub, 74752);
     pipe.Destroy();
     const uint32_t group = GetBlockIdx() / 2;
     uint32_t round = 0, rows_round = 0;
@@ -129,7 +129,7 @@ extern "C" __global__ __aicore__ void k_matmul_add_gelu(GM_ADDR in0, GM_ADDR in1
       const uint32_t n_i0 = s_i0 + 64 <= 200 ? 64 : 200 - s_i0;
       const uint32_t sub = GetSubBlockIdx();
       const uint32_t own = (n_i0 + 1 - sub) / 2;
-      const LocalTensor<half> in2_t_in = ac_at<half>(ub, 128, 16384 + round % 2 * 128);
+      const LocalTensor<half> in2_t_in = ac_at<half>(ub, 128, 16640 + round % 2 * 128);
       WaitFlag<HardEvent::V_MTE2>(round % 2);
       DataCopyPad(in2_t_in[0], in2_g[1ull * s_i1], ac_copy(1, n_i1 * 2, 0, 0), {false, 0, 0, 0});
       SetFlag<HardEvent::MTE2_V>(round % 2);
@@ -139,15 +139,15 @@ extern "C" __global__ __aicore__ void k_matmul_add_gelu(GM_ADDR in0, GM_ADDR in1
         const uint32_t w_row = sub * ((n_i0 + 1) / 2) + done;
         const uint32_t o_row = s_i0 + w_row;
         const uint32_t c_row = ac_least(32, own - done);
-        const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, rows_round % 2 * 8192);
-        const ac_f32 in2_t1 = ac_at<float>(ub, 256, 16640);
-        const ac_f32 t2 = ac_at<float>(ub, 8192, 16896);
-        const ac_f32 t3 = ac_at<float>(ub, 8192, 25088);
-        const ac_f32 t4 = ac_at<float>(ub, 8192, 33280);
-        const ac_f32 t5 = ac_at<float>(ub, 8192, 41472);
-        const ac_f32 t6 = ac_at<float>(ub, 8192, 49664);
-        const ac_f32 t7 = ac_at<float>(ub, 8192, 57856);
-        const LocalTensor<half> out0_out = ac_at<half>(ub, 4096, 66048 + rows_round % 2 * 4096);
+        const LocalTensor<float> acc_in = ac_at<float>(ub, 8192, 256 + rows_round % 2 * 8192);
+        const ac_f32 in2_t1 = ac_at<float>(ub, 256, 16896);
+        const ac_f32 t2 = ac_at<float>(ub, 8192, 17408);
+        const ac_f32 t3 = ac_at<float>(ub, 8192, 25600);
+        const ac_f32 t4 = ac_at<float>(ub, 8192, 33792);
+        const ac_f32 t5 = ac_at<float>(ub, 8192, 41984);
+        const ac_f32 t6 = ac_at<float>(ub, 8192, 50176);
+        const ac_f32 t7 = ac_at<float>(ub, 8192, 58368);
+        const LocalTensor<half> out0_out = ac_at<half>(ub, 4096, 66560 + rows_round % 2 * 4096);
         WaitFlag<HardEvent::V_MTE2>(2 + rows_round % 2);
         DataCopyPad(acc_in[0], acc_m_g[(group * 2 + round % 2) * 4096ull + 64 * w_row], ac_copy(c_row, n_i1 * 4, (64 - n_i1) * 4, (256 - (n_i1 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
         SetFlag<HardEvent::MTE2_V>(2 + rows_round % 2);

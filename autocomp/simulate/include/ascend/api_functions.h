@@ -149,6 +149,16 @@ inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Adds(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
+inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Adds has no form for elements of this type");
+  model::called = "Adds";
+  model::aligned("Adds", "dst", dst.at, 32);
+  model::aligned("Adds", "src", src.at, 32);
+  model::within("Adds", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Adds", "repeatTime", repeatTime, 0, 255);
+  model::Adds(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
 inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Muls has no form for elements of this type");
   model::called = "Muls";
@@ -156,6 +166,16 @@ inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::aligned("Muls", "src", src.at, 32);
   model::within("Muls", "count", count, -2147483648, 2147483647);
   model::Muls(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Muls has no form for elements of this type");
+  model::called = "Muls";
+  model::aligned("Muls", "dst", dst.at, 32);
+  model::aligned("Muls", "src", src.at, 32);
+  model::within("Muls", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Muls", "repeatTime", repeatTime, 0, 255);
+  model::Muls(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
 inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
@@ -167,6 +187,16 @@ inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Maxs(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
+inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Maxs has no form for elements of this type");
+  model::called = "Maxs";
+  model::aligned("Maxs", "dst", dst.at, 32);
+  model::aligned("Maxs", "src", src.at, 32);
+  model::within("Maxs", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Maxs", "repeatTime", repeatTime, 0, 255);
+  model::Maxs(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
 inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mins has no form for elements of this type");
   model::called = "Mins";
@@ -174,6 +204,25 @@ inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::aligned("Mins", "src", src.at, 32);
   model::within("Mins", "count", count, -2147483648, 2147483647);
   model::Mins(dst, src, scalarValue, int32_t(count));
+}
+template <typename T>
+inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+  static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mins has no form for elements of this type");
+  model::called = "Mins";
+  model::aligned("Mins", "dst", dst.at, 32);
+  model::aligned("Mins", "src", src.at, 32);
+  model::within("Mins", "mask", mask, 1, 256 / sizeof(T));
+  model::within("Mins", "repeatTime", repeatTime, 0, 255);
+  model::Mins(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
+template <typename T>
+inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+  static_assert(model::one_of<T, half, float>, "Axpy has no form for elements of this type");
+  model::called = "Axpy";
+  model::aligned("Axpy", "dst", dst.at, 32);
+  model::aligned("Axpy", "src", src.at, 32);
+  model::within("Axpy", "count", count, -2147483648, 2147483647);
+  model::Axpy(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
 inline void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {

@@ -55,6 +55,23 @@ struct BinaryRepeatParams {
     src1RepStride = src1RepStride_;
   }
 };
+struct UnaryRepeatParams {
+  model::Number<uint32_t> blockNumber{"UnaryRepeatParams.blockNumber", 8, 0, 4294967295ll};
+  model::Number<uint16_t> dstBlkStride{"UnaryRepeatParams.dstBlkStride", 1, 0, 65535};
+  model::Number<uint16_t> srcBlkStride{"UnaryRepeatParams.srcBlkStride", 1, 0, 65535};
+  model::Number<uint8_t> dstRepStride{"UnaryRepeatParams.dstRepStride", 8, 0, 255};
+  model::Number<uint8_t> srcRepStride{"UnaryRepeatParams.srcRepStride", 8, 0, 255};
+  bool repeatStrideMode = bool(0);
+  bool strideSizeMode = bool(0);
+  bool halfBlock = bool(0);
+  UnaryRepeatParams() = default;
+  UnaryRepeatParams(uint16_t dstBlkStride_, uint16_t srcBlkStride_, uint8_t dstRepStride_, uint8_t srcRepStride_) {
+    dstBlkStride = dstBlkStride_;
+    srcBlkStride = srcBlkStride_;
+    dstRepStride = dstRepStride_;
+    srcRepStride = srcRepStride_;
+  }
+};
 struct BrcbRepeatParams {
   model::Number<uint32_t> blockNumber{"BrcbRepeatParams.blockNumber", 8, 0, 4294967295ll};
   model::Number<uint16_t> dstRepStride{"BrcbRepeatParams.dstRepStride", 8, 0, 65535};

@@ -304,6 +304,11 @@ void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor
 #define SCALAR(N, E) \
   template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint32_t n) {                                  \
     unary(d, x, n, [b = Wide<T>(by)](auto a) { return decltype(a)(E); });                                                            \
+  }                                                                                                                                  \
+  template <typename T>                                                                                                              \
+  void N(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint64_t mask, uint8_t repeat, const UnaryRepeatParams &p) {        \
+    const BinaryRepeatParams q(p.dstBlkStride, p.srcBlkStride, p.srcBlkStride, p.dstRepStride, p.srcRepStride, p.srcRepStride);      \
+    strided(d, x, x, mask, repeat, q, [b = Wide<T>(by)](auto a, auto, auto) { return decltype(a)(E); });                             \
   }
 #define BINARY(N, E)                                                                                                                 \
   template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint32_t n) {              \
@@ -329,6 +334,14 @@ BINARY(Mul, a *b)
 BINARY(Div, a / b)
 BINARY(Max, a > b ? a : b)
 BINARY(Min, a < b ? a : b)
+template <typename T> void Axpy(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint32_t n) {
+  model::start(PIPE_V);
+  in(PIPE_V, x, n);
+  in(PIPE_V, d, n);
+  out(PIPE_V, d, n);
+  banked(repeats_of(n * sizeof(T)), {{x.at}, {d.at}}, {d.at});
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(x.at[i] * by + d.at[i]);
+}
 template <typename T>
 void FusedMulAdd(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint64_t mask, uint8_t repeat, const BinaryRepeatParams &p) {
   strided(d, x, y, mask, repeat, p, [](auto a, auto b, auto c) { return a * c + b; }, true);
