@@ -196,6 +196,13 @@ def _lookup(r: Random) -> tuple[Inputs, str]:
     return {"t": table, "i": f"i64[{r.choice((512, 10000))}]"}, "%0 = gather(t, i, axis=0)"
 
 
+def _scattered(r: Random) -> tuple[Inputs, str]:
+    """Updates that are added to rows of which a tensor says the numbers, where few of them change."""
+    rows, n, columns = r.choice((300, 1000)), r.choice((500, 2176)), r.choice((64, 256, 1000))
+    inputs = {"x": f"f32[{rows}, {columns}]", "i": f"i64[{n}, 1]", "u": f"f32[{n}, {columns}]"}
+    return inputs, '%0 = scatter_nd(x, i, u, reduction="add")'
+
+
 def _open_rows(r: Random) -> tuple[Inputs, str]:
     return {"a": f"f32[{r.choice((64, 1000))}, open]"}, r.choice(ROWS[:2])
 
@@ -220,7 +227,7 @@ FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make 
     _long_rows: ("reduce", "map"), _whole: ("reduce", "map"), _columns: ("reduce", "map"), _middle: ("reduce", "map"),
     _pointwise: ("map",), _turned: ("map",), _window: ("reduce", "map"), _convolution: ("contract", "reduce", "map"),
     _winograd: ("contract", "chain", "map"), _tapped: ("contract", "map"), _scan: ("scan", "reduce", "map"), _lookup: ("map",),
-    _open_rows: ("reduce", "map"), _stencil: ("map",),
+    _scattered: ("reduce", "map"), _open_rows: ("reduce", "map"), _stencil: ("map",),
 }  # fmt: skip
 FAMILIES: tuple[Family, ...] = tuple(FORMS)
 SPLIT: tuple[Family, ...] = (_rows, _long_rows)  # those whose reductions are also done in PARTS, which a kernel of its own combines

@@ -111,6 +111,10 @@ class Graph:
 
     def nodes(self) -> tuple[Node, ...]:
         """Every reachable node once, operands first (deterministic)."""
+        return self._nodes
+
+    @kept_property
+    def _nodes(self) -> tuple[Node, ...]:
         out: list[Node] = []
         seen: set[int] = set()
         stack: list[tuple[Node, bool]] = [(n, False) for _, n in reversed(self.outputs)]

@@ -95,7 +95,9 @@ def near_misses(program: Any, rule: str, rejected: list[dict[str, Any]]) -> list
 
     groups: dict[str, dict[str, int]] = {}
     example: dict[str, str] = {}
+    chosen = _chosen(program)
     told = [r for r in rejected if r.get("reason") or r.get("why")]
+    told.sort(key=lambda r: r.get("kernel", next(iter(chosen), "")) not in chosen)  # kernels of covers that were not chosen come last
     for r in told:
         condition, _, values = str(r.get("reason") or r["why"]).partition(" is false")
         seen = groups.setdefault(condition, {})
@@ -165,10 +167,17 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
 
 
+def _chosen(program: Any) -> set[str]:
+    """Names of the program's kernels, of those in parts the whole's too."""
+    return {k.name for c in program.calls.calls for k in (c.kernel, c.of) if k is not None}
+
+
 def _where(program: Any, refused: dict[str, Any]) -> str:
     """Where a rule was refused: the model's name for the node, its type; or the kernel and what it computes."""
     if "kernel" in refused:
         names = called(program, refused["kernel"])
+        if refused["kernel"] not in _chosen(program):
+            return f"kernel {refused['kernel']} of a cover that was not chosen"
         return f"kernel {refused['kernel']}" + (f" ({names[0]})" if names else "")
     return ", ".join(filter(None, (short(refused.get("place", "")), refused.get("at", ""))))
 

@@ -19,19 +19,19 @@ FUSION = """  lhs: map(?f, load(store(?k)), ?rest...)   # a consumer that reads 
   why: {idea}
 """
 KERNEL = {
-    "tiling": """  match: contract(m: ?M, n: ?N, k: ?K)   # a kernel by the extents of its axes (`autocomp rules words tiling`)
+    "tiling": """  match: "contract(m: ?M, n: ?N, k: ?K)"   # a kernel by the extents of its axes (`autocomp rules words tiling`)
   choose: {{bm: [16, 32], bn: [32, 64]}}   # every combination that the conditions leave is a schedule
   where: [legal(tile), ?bm <= ?M, fits(L2, 4 * ?K * (?bm + ?bn))]
   rhs: "tile(m: ?bm, n: ?bn)"
   targets: [cpu]
   why: {idea}
 """,
-    "scheduling": """  match: tile(m: ?bm)                    # a schedule that another rule made (`autocomp rules words scheduling`)
+    "scheduling": """  match: "tile(m: ?bm)"                  # a schedule that another rule made (`autocomp rules words scheduling`)
   where: [legal(tile), ?bm % 2 == 0, ?bm >= 16]
-  rhs: tile(m: ?bm // 2)                 # the same with these fields replaced
+  rhs: "tile(m: ?bm // 2)"               # the same with these fields replaced
   why: {idea}
 """,
-    "directives": """  match: tile(threads: ?t)               # a schedule (`autocomp rules words directives`)
+    "directives": """  match: "tile(threads: ?t)"             # a schedule (`autocomp rules words directives`)
   where: [?t >= 128]
   rhs: batch_copies()                    # one thing that the kernel's code does beside its tile (docs/schedules.md)
   targets: [cuda]

@@ -15,7 +15,7 @@ from autocomp.options import Options
 from autocomp.report.chain import size_text
 from autocomp.report.difference import bounds
 from autocomp.report.explain import explain
-from autocomp.report.why_not import why_not
+from autocomp.report.why_not import near_misses, why_not
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
 from tests.cli.test_cli import run
@@ -116,6 +116,17 @@ def test_why_not_is_short_and_says_for_whom_a_rule_is():
     assert together(seen, f"{long} > 0") == "it is 0, rank(?x) is 4, dtype(?x) is f32, ?t is [2, 2]"
     program = autocomp.optimize(MODEL, verify=False)
     assert program.explain(why_not="tiling/npu-small").splitlines()[1].strip() == "it is for ascend alone, and this program is for cpu"
+
+
+def test_a_kernel_of_the_program_is_named_before_one_of_another_cover():
+    program = autocomp.optimize(MODEL, verify=False)
+    mine = program.kernels[0].name
+    condition = str(next(r for r in load_rules() if r.name == "tiling/contract").where[0])
+    refusal = lambda kernel: {"kernel": kernel, "reason": f"{condition} is false", "count": 1}
+    line, *_ = near_misses(program, "tiling/contract", [refusal("gone"), refusal(mine)])
+    assert line.endswith(f"for example at kernel {mine}") or f"for example at kernel {mine} (" in line
+    line, *_ = near_misses(program, "tiling/contract", [refusal("gone")])
+    assert line.endswith("for example at kernel gone of a cover that was not chosen")
 
 
 def test_a_rule_that_can_never_fire_is_said_where_it_did_not(tmp_path):

@@ -271,6 +271,15 @@ def test_commuting_operands_have_one_order_however_deep():
     assert b.op("sub", p, q) is not b.op("sub", q, p)
 
 
+def test_a_graph_is_walked_once():
+    """Reports ask for its nodes at each call of each kernel."""
+    b = Builder("g")
+    x = b.input("x", TensorType(DTYPES["f32"], (4,)))
+    b.output("y", b.op("exp", x))
+    g = b.graph()
+    assert g.nodes() is g.nodes()
+
+
 def test_nodes_are_hash_consed_and_deep_sharing_is_cheap():
     b = Builder()
     x = b.input("x", TensorType(DTYPES["f64"], (2,)))

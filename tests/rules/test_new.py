@@ -6,6 +6,7 @@ import pytest
 
 from autocomp.check.rules import check_kernel_rule
 from autocomp.rewrite import check_rule, load_rules
+from autocomp.rewrite.format import formatted
 from autocomp.rewrite.load import parse_rules
 from autocomp.rewrite.new import new_rule
 from autocomp.rewrite.vocabulary import KERNEL_PHASES, PHASES
@@ -15,6 +16,8 @@ from tests.cli.test_cli import run
 @pytest.mark.parametrize("phase", PHASES)
 def test_the_beginning_of_a_rule_passes_its_check(phase):
     (rule,) = parse_rules(new_rule("mine/a", phase, "it's: an # idea\n of two lines"), "mine.yaml")
+    text = new_rule("mine/a", phase, "an idea")
+    assert formatted(text, "mine.yaml") == text
     assert rule.phase == phase and rule.why == "it's: an # idea of two lines"
     found = check_kernel_rule(rule, load_rules(), 12 if phase == "tiling" else 3) if phase in KERNEL_PHASES else check_rule(rule, 4)
     assert found.status != "refuted", found
