@@ -90,7 +90,8 @@ class KernelSource:
     `headers`: files of the target's include folder that the text needs. `language` is a file suffix (c, cu, cpp).
     `scratch`: bytes of a last `void *` parameter; `prelude`: text that the file needs once in front.
     `launch`: what a launcher must know on targets with grids. `packings`: constant arguments to reorder at load. `heap`: the function
-    takes memory; it returns a long, the bytes of a thread that were not there, 0 where they were (others return nothing).
+    takes memory or writes at indices; it returns a long, the bytes of a thread that were not there, -1 for an index outside, 0 where all
+    was right (others return nothing).
     `applied`: the schedule's directives that took effect, in the order of `ir.directives`.
     """
 

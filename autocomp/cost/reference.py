@@ -1,12 +1,16 @@
-"""What runs through its reference, on one core of the host."""
+"""What has no body: through its reference, on one core of the host, or by a function of the target's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from autocomp.cost.roofline import time_of
+from autocomp.cost.work import Cost, Work
+
 if TYPE_CHECKING:
     from autocomp.cost.chip import Chip
+    from autocomp.ir.kernel import Kernel
     from autocomp.ir.types import TensorType
 
 
@@ -14,3 +18,9 @@ def reference_seconds(operands: Iterable[TensorType], chip: Chip) -> float:
     """Seconds of an op that has no generated code; symbols at their hints. A host's clock is taken to be the chip's."""
     n = chip.numbers
     return (n["reference_call"] + sum(t.elements for t in operands) * n["reference_element"]) / chip.clock
+
+
+def coded_cost(kernel: Kernel, chip: Chip) -> Cost:
+    """The cost of a target's own function: each operand and the result pass once."""
+    read, written = (float(sum(a.type.bytes for a in args)) for args in (kernel.inputs, kernel.outputs))
+    return time_of(Work(read=read, written=written, vector=float(kernel.inputs[-1].type.elements)), chip)

@@ -20,6 +20,7 @@ from autocomp.egraph.grammar import LOADED, Operand, fold, load_grammar
 from autocomp.egraph.joined import NONE, Joined, Part
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode
+from autocomp.ir.coded import coded
 from autocomp.ir.types import Dim
 from autocomp.options import Options
 from autocomp.rewrite.vocabulary import arity_rule
@@ -332,6 +333,11 @@ class Enumerator:
         types = self.subject.types
         return any(n.enode.op == "cast" and types[n.enode.children[0]].dtype.bits < types[c].dtype.bits for n in self.subject.by_class[c])
 
+    def _coded(self, cut: Cut) -> bool:
+        """Whether an op alone is a function of the target's."""
+        (node,) = (self.subject.nodes[n].enode for n in cut.nodes)
+        return coded(node.op, [self.subject.types[k] for k in node.children], self.chip.features)
+
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
         prices = self._prices
@@ -341,7 +347,7 @@ class Enumerator:
             alone, parts = prices.time(work._replace(tiles=few)), seconds + self.chip.launch
             if alone > parts:
                 seconds = alone if cut.record.levels > 1 else parts
-        if cut.record.kind == "X":
+        if cut.record.kind == "X" and not self._coded(cut):
             seconds += reference_seconds((self.subject.types[x] for x in cut.leaves), self.chip)
         seconds = whole(seconds)
         return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 from autocomp.egraph.bodies import Bodies
 from autocomp.egraph.chosen import Cover, kernel_order
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.provenance import Provenance
 from autocomp.egraph.subject import Subject
+from autocomp.ir.coded import coded
 from autocomp.ir.kernel import Arg, Call, Kernel, KernelGraph
 from autocomp.ir.node import Graph, Node, make
 from autocomp.ir.types import holds_symbol
@@ -30,7 +31,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
     for x in kernel_order(c, s):
         cut = c.pick[x]
         predicted += cut.time
-        kernel, args = _kernel(built, x, makers.get(x, []), cut)
+        kernel, args = _kernel(built, x, makers.get(x, []), cut, c.enum.chip.features)
         if kernel.signature not in kernels:
             taken[kernel.name] = taken.get(kernel.name, 0) + 1
             unique = kernel.name if taken[kernel.name] == 1 else f"{kernel.name}_{taken[kernel.name]}"
@@ -53,7 +54,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
     return KernelGraph(graph, tuple(calls), tensors, inputs, params, outputs, constants, predicted)
 
 
-def _kernel(built: Bodies, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, dict[str, int]]:
+def _kernel(built: Bodies, x: int, extra: list[int], cut: Cut, features: Sequence[str]) -> tuple[Kernel, dict[str, int]]:
     s = built.subject
     picks = {s.nodes[n].cls: s.nodes[n] for n in cut.nodes}
     name = _name(s, cut)
@@ -62,7 +63,8 @@ def _kernel(built: Bodies, x: int, extra: list[int], cut: Cut) -> tuple[Kernel, 
         inputs = tuple(Arg(f"in{j}", s.types[k], False) for j, k in enumerate(node.enode.children))
         sig = f"opaque {node.enode.op} {node.enode.attrs!r} {[str(a.type) for a in inputs]} {s.types[x]}"
         kernel = Kernel(name, "X", (), inputs, (Arg("out0", s.types[x]),), (), sig, f"{node.enode.op}")
-        return Kernel(**{**kernel.__dict__, "attrs": node.enode.attrs}), {"out0": x} | {
+        known = coded(kernel.opaque, [a.type for a in inputs], features)
+        return Kernel(**{**kernel.__dict__, "attrs": node.enode.attrs, "coded": known}), {"out0": x} | {
             f"in{j}": k for j, k in enumerate(node.enode.children)
         }
     return built.kernel([x, *extra], picks, cut.record.kind, name)

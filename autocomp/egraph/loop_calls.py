@@ -99,7 +99,7 @@ def _inline(calls: KernelGraph, mine: list[Call], compile: Callable[[Graph], Sch
                 and not any(t.startswith(f"{n}/") for t in calls.tensors))  # fmt: skip
     graph, leaves = _body(calls, attrs, types, actual, parts, name)
     body, schedules = compile(graph)
-    opaque = next((x.kernel.opaque for x in body.calls if x.kernel.opaque), "")
+    opaque = next((x.kernel.opaque for x in body.calls if x.kernel.by_reference), "")
     if opaque:
         raise UnsupportedOp(f"'{opaque}', in a loop's body, runs through its reference", where=graph.name)
     leaf = {leaves[k]: t for k, t in enumerate(actual) if k in leaves and k >= c + s}

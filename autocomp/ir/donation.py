@@ -109,7 +109,7 @@ def _why_not(c: Call, tensor: str, name: str) -> str:
     """Why the kernel that makes `tensor` cannot write it into the memory of `name`; "" where it can."""
     k = c.kernel
     if k.opaque:
-        return f"'{k.opaque}' runs through its reference"
+        return f"'{k.opaque}' makes a tensor of its own"
     if k.program:
         return "its tile program was written by hand, and may read what it has written"
     if c.of is not None:

@@ -40,7 +40,8 @@ class Kernel:
     kernels of a model are one object and are scheduled, emitted and compiled once.
 
     `kind` is the body grammar's letter (E S N C K O A X); `axes` the domain (axes of the stored values, not the reduced ones).
-    `opaque`: the op that runs through its reference (with `attrs`); such a kernel has no body.
+    `opaque`: the op (with `attrs`) that is no comprehension; such a kernel has no body. It is a function of the target's where `coded`
+    (`ir.coded`), else it runs through its reference.
     `program`: the text of a tile program that was written by hand and is printed in the place of what a schedule makes of the body.
     """
 
@@ -54,6 +55,12 @@ class Kernel:
     opaque: str = ""
     attrs: Attrs = field(default_factory=Attrs)
     program: str = ""
+    coded: bool = False
+
+    @property
+    def by_reference(self) -> bool:
+        """Whether it runs as the op table has it, on the host."""
+        return bool(self.opaque) and not self.coded
 
     @property
     def identity(self) -> list[str]:

@@ -19,7 +19,7 @@ import numpy as np
 from autocomp.errors import AutocompError
 from autocomp.ir.node import Graph
 from autocomp.ir.types import DTYPES
-from autocomp.runtime.library import NO_MEMORY, NO_STACK
+from autocomp.runtime.library import NO_MEMORY, NO_STACK, OUTSIDE
 
 ALIGNED = 64  # bytes
 _TYPE = re.compile(r"(\w+)\[([\d, ]*)\]")
@@ -78,7 +78,10 @@ def prepare_saved(folder: Path) -> Callable[[Graph, Mapping[str, np.ndarray]], C
         made = {name: views[t].view(DTYPES[tensors[t][1]].numpy).reshape(tensors[t][2]) for name, t in outputs.items()}
 
         def call() -> Mapping[str, Any]:
-            if run(table, sizes, None, 0, calls, 0, said) in (NO_STACK, NO_MEMORY):
+            ended = run(table, sizes, None, 0, calls, 0, said)
+            if ended == OUTSIDE:
+                raise AutocompError("an index is outside of the tensor that it writes to", where=str(folder), hint="look at the feed")
+            if ended in (NO_STACK, NO_MEMORY):
                 raise AutocompError("had not the memory that its threads need", where=str(folder), hint="fewer threads: OMP_NUM_THREADS")
             return made
 

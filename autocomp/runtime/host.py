@@ -25,7 +25,7 @@ from autocomp.options import Options
 from autocomp.runtime.executor import Timing, apart, constants_of, given_back, in_order, shape_of
 from autocomp.runtime.frames import LAYOUTS, Frame, Frames, Sizes
 from autocomp.runtime.given import check_donated, dense, host_array
-from autocomp.runtime.library import Library, packings, symbols_of
+from autocomp.runtime.library import Library, Outside, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
 from autocomp.runtime.plan import Slots, arena, segments, size_of
 from autocomp.targets.source import KernelSource
@@ -97,7 +97,7 @@ class HostExecutor:
             for _ in range(repeat):
                 for i, c in enumerate(self.calls.calls):
                     t = time.perf_counter()
-                    self._segment(i, i + 1, bool(c.kernel.opaque), call)
+                    self._segment(i, i + 1, c.kernel.by_reference, call)
                     each.setdefault(c.kernel.name, []).append(time.perf_counter() - t)
         finally:
             self._end(call)
@@ -124,7 +124,12 @@ class HostExecutor:
     def _start(self, first: int, last: int, opaque: bool, call: _Call) -> None:
         if not opaque:
             frame = call.frame
-            fewer = self._library.run(frame, first, last, self._threads)
+            try:
+                fewer = self._library.run(frame, first, last, self._threads)
+            except Outside as e:
+                if not self.calls.loops:  # the reference says which index
+                    self._start(e.call, e.call + 1, True, call)
+                raise
             if fewer:
                 self._say(fewer)
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import current_thread
 
 from autocomp.cost.host import usable_cores
-from autocomp.errors import AutocompError
+from autocomp.errors import AutocompError, ModelError
 from autocomp.ir.kernel import KernelGraph
 from autocomp.runtime import steps
 from autocomp.runtime.frames import Frame
@@ -24,7 +24,7 @@ RUN = """
  * as many as OpenMP has for the caller. Safe from any thread where no two calls share t, scratch or the memory of what is written.
  * said: threads that were asked for, that ran, bytes of the smallest stack and those that kernels may need.
  * AC_FEWER: all ran, on fewer threads than asked for; AC_NO_STACK: nothing ran; AC_NO_MEMORY: call said[1] had not the said[0] bytes of
- * each of its said[2] threads, and the results are none. */
+ * each of its said[2] threads, AC_OUTSIDE: an index of call said[1] lies outside of what it writes to; the results are none. */
 int ac_run(void *const *t, const long *z, void *scratch, int first, int last, int threads, long *said) {
   (void)z; (void)scratch;
   const int before = omp_get_max_threads();
@@ -47,7 +47,7 @@ END = """  default: break;
     said[0] = lacks;
     said[1] = i - 1;
     said[2] = team;
-    return AC_NO_MEMORY;
+    return lacks < 0 ? AC_OUTSIDE : AC_NO_MEMORY;
   }
   if (team == threads) return AC_DONE;
   said[0] = threads;
@@ -57,7 +57,7 @@ END = """  default: break;
   return AC_FEWER;
 }
 """
-NO_STACK, NO_MEMORY = 2, 3  # of `ac_run`
+NO_STACK, NO_MEMORY, OUTSIDE = 2, 3, 4  # of `ac_run`
 MOST = 64  # AC_MOST
 
 
@@ -141,6 +141,14 @@ def symbols_of(sources: Mapping[str, KernelSource], g: KernelGraph | None = None
     return tuple(sorted({x for k in sources.values() for x in k.sizes} | (steps.symbols(g) if g is not None else set())))
 
 
+class Outside(ModelError):
+    """An index of call number `call` lies outside of the tensor that it writes to."""
+
+    def __init__(self, kernel: str, call: int) -> None:
+        super().__init__("an index is outside of the tensor that it writes to", where=f"kernel {kernel}", hint="look at the indices given")
+        self.call = call
+
+
 class Library:
     """The loaded shared library. For any thread. `kernels`: the name of each call's."""
 
@@ -157,7 +165,8 @@ class Library:
     def run(self, frame: Frame, first: int, last: int, threads: int) -> str:
         """Calls first .. last-1, as `ac_run` says. Why fewer threads ran than were asked for, "" where all did.
 
-        Raises AutocompError where the caller's stack is too small: nothing ran; MemoryError where a kernel's threads had no memory.
+        Raises AutocompError where the caller's stack is too small: nothing ran; MemoryError where a kernel's threads had no memory;
+        Outside.
         """
         status = self._run(frame.table, frame.z, frame.at, first, last, threads, frame.said)
         if not status:
@@ -166,6 +175,8 @@ class Library:
         if status == NO_MEMORY:
             team = "1 thread wants" if stack == 1 else f"{stack} threads want"
             raise MemoryError(f"kernel {self._kernels[ran]}: {team} {asked:,} bytes each")
+        if status == OUTSIDE:
+            raise Outside(self._kernels[ran], ran)
         if status == NO_STACK:
             raise AutocompError(f"the stack has {stack:,} bytes left, kernels may need {need:,}", where=f"thread '{current_thread().name}'",
                                 hint="raise `ulimit -s`, or call threading.stack_size(..) before the thread is made")  # fmt: skip

@@ -75,7 +75,7 @@ def on_host(g: KernelGraph, same: Container[str] = ()) -> str:
 
 def runs_on_host(c: Call, same: Container[str] = ()) -> bool:
     """Whether a call runs an op through its reference. It does not where its result is one of the views `same`: nothing runs then."""
-    return bool(c.kernel.opaque) and c.args[c.kernel.outputs[0].name] not in same
+    return c.kernel.by_reference and c.args[c.kernel.outputs[0].name] not in same
 
 
 def _made_within(g: KernelGraph, a: int, b: int) -> set[str]:

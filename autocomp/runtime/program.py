@@ -11,7 +11,7 @@ import numpy as np
 
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import share_of_roofline
-from autocomp.cost.reference import reference_seconds
+from autocomp.cost.reference import coded_cost, reference_seconds
 from autocomp.deadline import current
 from autocomp.errors import AutocompError, BuildError, ModelError
 from autocomp.ir.directives import complete
@@ -241,6 +241,14 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
     for c in calls.calls:
         k = c.kernel
         if k.name in infos:
+            continue
+        if k.coded:
+            from autocomp.ir.schedule import Schedule
+
+            cost = coded_cost(k, target.chip)
+            sources[k.name] = target.emit(k, Schedule(), (f"{k.name}: {' '.join(c.ops)}",))
+            infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "is the target's own function", cost.seconds, cost.bound, c.rules,
+                                       k.signature, sources[k.name].text, cost.seconds, tuple(cost.parts))  # fmt: skip
             continue
         if k.opaque:
             host = reference_seconds([a.type for a in k.inputs], target.chip)

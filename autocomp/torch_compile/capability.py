@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from autocomp.errors import AutocompError
 from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.fragment import Fragment
 from autocomp.frontends.torch.sizes import is_size
+from autocomp.ir.coded import coded
 from autocomp.ir.node import Node
 from autocomp.ir.ops import OPS
 
@@ -52,8 +54,8 @@ def is_random(node: Any) -> bool:
 class Trial:
     """`why`: the reasons of nodes that stay with torch. Numbers, constants and inputs are neither ours nor torch's."""
 
-    def __init__(self, gm: Any, device: Any) -> None:
-        self.device, self.why = device, dict[Any, str]()
+    def __init__(self, gm: Any, device: Any, features: Sequence[str] = ()) -> None:
+        self.device, self.features, self.why = device, features, dict[Any, str]()
         self.reader = Fragment("trial", gm)
         self._seen: set[Node] = set()
         for node in gm.graph.nodes:
@@ -129,14 +131,16 @@ class Trial:
             n = stack.pop()
             if n in self._seen:
                 continue
-            if n.op in OPS and OPS[n.op].opaque and n.op != "regroup" and not self._taken_apart(n):  # regroup: the same memory
+            if n.op in OPS and OPS[n.op].opaque and n.op != "regroup" and not self._coded(n):  # regroup: the same memory
                 return n.op
             self._seen.add(n)
             stack.extend(n.inputs)
         return ""
 
-    def _taken_apart(self, n: Node) -> bool:
-        """Whether an opaque op is written with others where it is as small as here."""
+    def _coded(self, n: Node) -> bool:
+        """Whether the target has a function for an opaque op, or it is written with others where it is as small as here."""
+        if coded(n.op, [x.type for x in n.inputs], self.features):
+            return True
         decompose = OPS[n.op].decompose
         return decompose is not None and decompose(self.reader.b, n.inputs, n.attrs) is not None
 

@@ -21,6 +21,7 @@ from autocomp.options import Options
 from autocomp.pipeline import compile_model
 from autocomp.report.compiled import GRAPHS, CompiledGraph, Stayed
 from autocomp.runtime.program import Program
+from autocomp.targets import load_target
 from autocomp.torch_compile.capability import Trial, is_tensor, named
 from autocomp.torch_compile.partition import groups, halves, ordered
 from autocomp.torch_compile.parts import callable_of, ends_of, source_of, where_of
@@ -83,7 +84,7 @@ class Maker:
             raise UnsupportedOp(f"tensors on {self.device}", hint="give tensors on cpu or cuda")
         if self.target.partition(":")[0] != self.device.type:
             raise UnsupportedOp(f"the graph's tensors lie on {self.device}, the target is {self.target}", hint="move the module there")
-        trial = Trial(self.gm, self.device)
+        trial = Trial(self.gm, self.device, load_target(self.target, self.options).chip.features)
         made: list[_Group] = []
         for nodes in groups(self.gm.graph, trial.ours):
             made += self._group(nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -30,7 +31,7 @@ empty_strided = torch.empty_strided
 class Source:
     """A group as a graph. `inputs`: nodes of torch's that are passed, `copied` those that are made contiguous; `sizes`: for each symbol the
     input and the dimension that says it, or an input that is its number and -1; `outputs`: nodes of torch's with where they lie; `numbers`:
-    of torch's symbols, where it is for these alone."""
+    of torch's symbols, where it is for these alone; `called`: what the graph calls torch's symbols."""
 
     graph: Graph
     inputs: tuple[Any, ...]
@@ -39,6 +40,7 @@ class Source:
     sizes: Mapping[str, tuple[int, int]]
     outputs: tuple[tuple[Any, Layout | None], ...]
     numbers: Mapping[Any, int]
+    called: Mapping[str, str]
 
     def number(self, n: Any) -> Any:
         """A size or step, with its symbols' numbers where they are given."""
@@ -97,7 +99,8 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
                 where[d.name] = where_of(next(e for e, s in reader.symbols.items() if s == d), inputs, name)
     copied = frozenset(k for k, layout in enumerate(layouts) if layout is None)
     numbers = dict(sizes or {})
-    return Source(graph, tuple(inputs), copied, tuple(layouts), where, tuple(lies), numbers)
+    return Source(graph, tuple(inputs), copied, tuple(layouts), where, tuple(lies), numbers,
+                  {e: sym.name for e, sym in reader.symbols.items()})  # fmt: skip
 
 
 def tensors_of(node: Any) -> list[Any]:
@@ -149,6 +152,7 @@ class _Part:
         self.copied = source.copied
         self.none = [0] * (len(source.graph.inputs) - self.tensors)  # inputs that are there for a symbol only
         self.odd = [k for k, layout in enumerate(self.layouts) if layout is not None and not layout.plain]
+        self.repeated = lru_cache(64)(self._repeated)
 
     def key(self, args: Sequence[Any]) -> tuple[int, ...]:
         """The values of the symbols, by name in order."""
@@ -173,21 +177,28 @@ class _Part:
         return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in t.shape], dtype=dtype, device=self.device)
                 for t, dtype in zip(self.types, self.dtypes)]  # fmt: skip
 
-    def finished(self, outputs: list[torch.Tensor]) -> Any:
+    def finished(self, outputs: list[torch.Tensor], key: tuple[int, ...]) -> Any:
         """Written outputs as torch expects them: alone where it is one."""
-        if self.sized:
+        if self.sized and self.odd:
+            spread = self.repeated(key)
             for k in self.odd:
-                outputs[k] = self.seen(self.layouts[k], self.shapes[k], outputs[k])  # type: ignore[arg-type]
+                layout = self.layouts[k]
+                assert layout is not None
+                x = outputs[k].permute([layout.order.index(a) for a in range(outputs[k].dim())])
+                outputs[k] = x.expand(spread[k]) if k in spread else x
         for k in self.gaps:
             like = torch.empty_strided(self.shapes[k], self.strides[k], dtype=self.dtypes[k], device=self.device)
             outputs[k] = like.copy_(outputs[k])
         return outputs[0] if self.one else outputs
 
-    @staticmethod
-    def seen(layout: Layout, shape: Sequence[Any], x: torch.Tensor) -> torch.Tensor:
-        """Memory in the order of a layout as torch sees it."""
-        x = x.permute([layout.order.index(a) for a in range(x.dim())])
-        return x.expand([shape[a] if a in layout.repeated else -1 for a in range(x.dim())]) if layout.repeated else x
+    def _repeated(self, key: tuple[int, ...]) -> dict[int, list[int]]:
+        """To what outputs that lie repeated in memory are expanded, -1 along the others of their dimensions."""
+        values = dict(zip((name for name, _, _ in self.values), key))
+        numbers = {e: values[name] for e, name in self.source.called.items() if name in values}
+        size = lambda n: int(n.node.expr.xreplace({s: numbers[str(s)] for s in n.node.expr.free_symbols})) if is_size(n) else n
+        found = ((k, self.layouts[k]) for k in self.odd)
+        return {k: [size(n) if a in layout.repeated else -1 for a, n in enumerate(self.shapes[k])]
+                for k, layout in found if layout is not None and layout.repeated}  # fmt: skip
 
 
 class _OnHost(_Part):
@@ -201,7 +212,7 @@ class _OnHost(_Part):
         key, args = self.given(args)
         outputs = self.new(key)
         self.run(key, [x.data_ptr() for x in args] + self.none, [x.data_ptr() for x in outputs])
-        return self.finished(outputs)
+        return self.finished(outputs, key)
 
 
 class _OnDevice(_Part):
@@ -222,7 +233,7 @@ class _OnDevice(_Part):
         room = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
         handle = torch._C._cuda_getCurrentRawStream(self.device.index)
         self.run(key, given + self.none, [x.data_ptr() for x in outputs], room.data_ptr() if room is not None else 0, handle)
-        return self.finished(outputs)
+        return self.finished(outputs, key)
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:

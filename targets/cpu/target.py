@@ -44,6 +44,11 @@ class CpuTarget:
     @sizes_apart
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The C function of a kernel under a schedule."""
+        if kernel.opaque:
+            from autocomp.targets.cpu.orders import print_order
+            from autocomp.targets.cpu.scatters import print_scatter
+
+            return (print_order if kernel.opaque == "topk" else print_scatter)(kernel, header)
         from autocomp.targets.cpu.emit import emit  # a program from the cache does without their imports
         from autocomp.targets.cpu.recurrence import print_recurrence
 

@@ -61,6 +61,31 @@ def test_gradients_of_adaptive_pools(size):
     means_the_same(lambda g, x: aten._adaptive_avg_pool2d_backward(g, x), drawn(2, 3, *size), drawn(2, 3, 9, 8))
 
 
+@pytest.mark.parametrize("size", [(3, 5), (10, 3)], ids=str)
+def test_gradients_of_largest_elements_of_adaptive_pools(size):
+    x = drawn(2, 3, 9, 8)
+    y, at = aten.adaptive_max_pool2d(x, size)
+    means_the_same(lambda g, x, at: aten.adaptive_max_pool2d_backward(g, x, at), drawn(*y.shape), x, at)
+
+
+GRIDS = [(0, 0, True), (0, 1, False), (0, 2, True), (0, 2, False), (1, 2, True)]
+
+
+@pytest.mark.parametrize("form", GRIDS, ids=str)
+def test_gradients_of_samples_at_a_grid(form):
+    """Of places inside, outside, far outside (mirrored several times)."""
+    x, grid, g = drawn(2, 3, 4, 5), drawn(2, 3, 2, 2) * 3, drawn(2, 3, 3, 2)
+    means_the_same(lambda g, x, grid: aten.grid_sampler_2d_backward(g, x, grid, *form, [True, True]), g, x, grid, zeros=False, atol=1e-4)
+    x, grid, g = drawn(2, 2, 3, 4, 2), drawn(2, 2, 1, 2, 3), drawn(2, 2, 2, 1, 2)
+    means_the_same(lambda g, x, grid: aten.grid_sampler_3d_backward(g, x, grid, *form, [True, True]), g, x, grid, zeros=False, atol=1e-4)
+
+
+def test_gradients_of_samples_by_sixteen_neighbours_are_refused():
+    f = Apply(lambda g, x, grid: aten.grid_sampler_2d_backward(g, x, grid, 2, 0, True, [True, True])[0])
+    with pytest.raises(UnsupportedOp, match="grid_sampler_2d_backward: is the way back of 16 neighbours of each place"):
+        load_torch(f.eval(), (drawn(1, 2, 3, 3), drawn(1, 2, 4, 4), drawn(1, 3, 3, 2)))
+
+
 def test_a_network_of_convolutions_trains_without_torch_s_kernels():
     import autocomp
 

@@ -69,9 +69,25 @@ def test_scatters_on_gpus(make, dtype, x, i, axis, reduction, model, tmp_path):
     np.testing.assert_allclose(got.astype("f8"), want, rtol=1e-3 if dtype == "f16" else 1e-6)
 
 
-def test_on_a_cpu_they_run_through_their_reference():
-    """Which refuses an index that is outside."""
+CPU = [
+    *CASES,
+    (elements, "bf16", (40, 70, 30), (40, 9, 30), 1, "add"),  # by all threads
+    (elements, "i8", (4, 30, 700), (3, 20, 650), 1, "max"),  # indices of a part of the tensor, along rows
+    (rows, "f64", (300, 80), 900, None, "add"),
+]
+
+
+@pytest.mark.parametrize(("make", "dtype", "x", "i", "axis", "reduction"), CPU)
+def test_scatters_on_a_cpu(make, dtype, x, i, axis, reduction):
+    program = autocomp.optimize(make(dtype, x, i, *(() if axis is None else (axis,)), reduction))
+    given = feed(program, x[axis or 0])
+    (got,) = program.run(given).values()
+    np.testing.assert_array_equal(got.astype("f8"), expected(given["x"], given["i"], given["u"], axis, reduction))
+
+
+def test_on_a_cpu_they_are_functions_of_the_target():
+    """Which refuse an index that is outside."""
     program = autocomp.optimize(rows("f32", (5, 2), 3, "add"))
-    assert program.calls.calls[0].kernel.opaque == "scatter_nd" and program.predicted > 0
+    assert program.calls.calls[0].kernel.coded and program.predicted > 0 and "pragma omp" in program.kernels[0].source
     with pytest.raises(ModelError, match="index 5 is outside of axis 0 of 5 elements"):
         program.run({"x": np.zeros((5, 2), "f4"), "i": np.array([[0], [5], [1]], "i4"), "u": np.zeros((3, 2), "f4")})

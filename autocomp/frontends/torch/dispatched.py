@@ -19,12 +19,6 @@ def _attention(c: Call, q: Node, k: Node, v: Node, mask: Node | None, dropout: f
     return (y, *[None] * (len(c.outs) - 1))
 
 
-@row(f"{FUSED}flash_attention_for_cpu")
-def _on_cpu(c: Call, q: Node, k: Node, v: Node, dropout: float = 0.0, is_causal: bool = False, attn_mask: Node | None = None,
-            scale: float | None = None) -> Any:  # fmt: skip
-    return _attention(c, q, k, v, attn_mask, dropout, is_causal, scale)
-
-
 @row(f"{FUSED}flash_attention")
 def _flash(c: Call, q: Node, k: Node, v: Node, dropout: float = 0.0, is_causal: bool = False, debug: bool = False,
            scale: float | None = None) -> Any:  # fmt: skip

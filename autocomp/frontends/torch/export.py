@@ -36,6 +36,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     resampling,
     running,
     sampling,
+    sampling_gradients,
     special,
     views,
     window_gradients,

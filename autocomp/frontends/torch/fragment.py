@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocomp.errors import UnsupportedOp
-from autocomp.frontends.torch import dispatched  # noqa: F401  (its rows stand in TABLE)
+from autocomp.frontends.torch import attention_gradients, dispatched  # noqa: F401  (their rows stand in TABLE)
 from autocomp.frontends.torch.export import Reader, to_numpy
 from autocomp.frontends.torch.sizes import Sizes, is_size
 from autocomp.ir.node import Graph, Node
-from autocomp.ir.types import BOOL, Dim, TensorType
+from autocomp.ir.types import BOOL, Dim, Sym, TensorType
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ class Fragment(Reader):
         super().__init__(None, name, formats=False)
         self.owner, self.fixed, self.name = owner, sizes, name
         self.given: list[Any] = []  # nodes of torch's, in the order of the graph's inputs
-        self.opened: list[str] = []  # symbols that no input has among its sizes: inputs of their own
-        self.sizes = Sizes(self.b, self.symbol) if sizes is None else _Fixed(self.b, sizes)
+        self.sizes = Sizes(self.b, self.symbol, self.said) if sizes is None else _Fixed(self.b, sizes)
 
     def dim(self, d: Any, node: Any) -> Dim:
         if is_size(d) and self.fixed is not None:
@@ -97,6 +96,10 @@ class Fragment(Reader):
         x = self.b.op("transpose", x, perm=tuple(layout.order.index(k) for k in range(t.rank)))
         self.values[node] = self.b.op("broadcast", x, shape=t.shape) if layout.repeated else x
 
+    def said(self, sym: Sym) -> Node:
+        """An input that is there for a symbol alone: it is an argument of the call."""
+        return self.b.input(f"size_{sym.name}", TensorType(BOOL, (sym,)))
+
     def read(self, node: Any) -> None:
         """One node of torch's, whose operands have values. Raises UnsupportedOp, ModelError."""
         if node.op == "get_attr":
@@ -114,10 +117,9 @@ class Fragment(Reader):
                     y = _first(self.b, y, axis)
                 y = self.b.op("transpose", y, perm=layout.order)
             self.output(f"output_{k}", y)
-        for name, sym in self.symbols.items():
+        for sym in self.symbols.values():
             if not any(sym in n.type.shape for n in self.b.inputs):
-                self.opened.append(name)
-                self.b.input(f"size_{sym.name}", TensorType(BOOL, (sym,)))
+                self.said(sym)
         return self.b.graph()
 
 

@@ -52,7 +52,7 @@ def _remainder(c: Call, a: Any, b: Any) -> Node:
     return c.shaped(c.op("where", c.op("and", c.op("ne", rest, zero), other_sign), c.op("add", rest, y), rest))
 
 
-@row("div")
+@row("div", "true_divide")
 def _div(c: Call, a: Any, b: Any, rounding_mode: str | None = None) -> Node:
     assert c.out is not None
     x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)

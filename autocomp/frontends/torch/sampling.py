@@ -23,7 +23,7 @@ def _grid_sampler(c: Call, x: Node, grid: Node, mode: int, padding: int, align: 
     if any(not isinstance(d, int) for d in sizes) or 0 in x.type.shape:
         raise c.refuse(f"samples {x.type} at {grid.type}", "fix the sizes of its images")
     places = grid.type.shape[1:-1]
-    axes = _Axes(c, F32 if dtype in SHORT_FLOATS else dtype, padding, align)
+    axes = Axes(c, F32 if dtype in SHORT_FLOATS else dtype, padding, align)
     taps = [axes.taps(axes.column(grid, rank - 1 - k), int(size), mode) for k, size in enumerate(sizes)]  # type: ignore[arg-type]
     rows = c.op("transpose", x, perm=(0, *range(2, rank + 2), 1))
     rows = c.op("reshape", rows, shape=(product((n, *sizes)), channels))
@@ -49,7 +49,7 @@ def _grid_sampler(c: Call, x: Node, grid: Node, mode: int, padding: int, align: 
     return c.cast(c.op("transpose", total, perm=(0, rank + 1, *range(1, rank + 1))), dtype)
 
 
-class _Axes:
+class Axes:
     """What is the same for each axis: the type to compute in, what lies beyond the ends, whether -1 and 1 are centres or edges."""
 
     def __init__(self, c: Call, dtype: DType, padding: int, align: bool) -> None:
@@ -67,8 +67,7 @@ class _Axes:
 
     def taps(self, v: Node, n: int, mode: int) -> list[tuple[Node, Node | None, Node | None]]:
         """(element, weight or None for 1, whether it lies inside or None for always) of the neighbours of a coordinate."""
-        v = self.do("add", v, 1.0)
-        v = self.do("mul", v, (n - 1) / 2) if self.align else self.do("mul", self.do("sub", self.do("mul", v, n), 1.0), 0.5)
+        v = self.pixel(v, n)
         if mode == BICUBIC:
             low = self.c.op("floor", v)
             weights = self.cubic(self.c.op("sub", v, low))
@@ -81,6 +80,11 @@ class _Axes:
         rest = self.c.op("sub", self.c.b.const(1, self.dtype), t)
         return [self.element(low, n, rest), self.element(self.do("add", low, 1.0), n, t)]
 
+    def pixel(self, v: Node, n: int) -> Node:
+        """A coordinate of the grid, -1 to 1, in elements."""
+        v = self.do("add", v, 1.0)
+        return self.do("mul", v, (n - 1) / 2) if self.align else self.do("mul", self.do("sub", self.do("mul", v, n), 1.0), 0.5)
+
     def element(self, i: Node, n: int, weight: Node | None) -> tuple[Node, Node | None, Node | None]:
         inside = None
         if self.padding == ZEROS:
@@ -92,8 +96,8 @@ class _Axes:
         v = self.c.op("where", self.do("ge", v, 0), v, self.c.b.const(0, self.dtype))
         return self.do("min", v, n - 1)
 
-    def moved(self, v: Node, n: int) -> Node:
-        """A coordinate as the padding moves it: onto the ends, or mirrored at them."""
+    def moved(self, v: Node, n: int, held: bool = True) -> Node:
+        """A coordinate as the padding moves it: onto the ends, or mirrored at them, and then `held` between them."""
         if self.padding == ZEROS:
             return v
         if self.padding == REFLECTION:
@@ -104,7 +108,7 @@ class _Axes:
                 at = self.do("mod", self.c.op("abs", self.do("sub", v, lo)), 2 * span)
                 back = self.c.op("sub", self.c.b.const(2 * span, self.dtype), at)
                 v = self.do("add", self.c.op("min", at, back), lo)
-        return self.between(v, n)
+        return self.between(v, n) if held else v
 
     def cubic(self, t: Node) -> list[Node]:
         """Keys' weights of the neighbours at distances t + 1, t, 1 - t and 2 - t."""

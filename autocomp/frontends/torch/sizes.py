@@ -9,7 +9,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import Linear, linear, product, quotient, size_of, summed
-from autocomp.ir.types import F64, I64, Dim
+from autocomp.ir.types import F64, I64, Dim, Sym
 
 FOLDED = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min"}  # of any number of operands
 PAIRS = {"FloorDiv": "floordiv", "CleanDiv": "floordiv", "Mod": "mod", "PythonMod": "mod", "IntTrueDiv": "div", "FloatTrueDiv": "div",
@@ -22,10 +22,11 @@ def is_size(x: Any) -> bool:
 
 
 class Sizes:
-    """`symbol` gives the dimension of a symbol of torch's; `read`: numbers that are read from tensors, as scalars."""
+    """`symbol` gives the dimension of a symbol of torch's; `said`: an input that has a symbol which no other input has, None where there is
+    none; `read`: numbers that are read from tensors, as scalars."""
 
-    def __init__(self, b: Builder, symbol: Callable[[Any, Any], Dim]) -> None:
-        self.b, self.symbol = b, symbol
+    def __init__(self, b: Builder, symbol: Callable[[Any, Any], Dim], said: Callable[[Sym], Node] | None = None) -> None:
+        self.b, self.symbol, self.said = b, symbol, said
         self.read: dict[Any, Node] = {}
 
     def dim(self, x: Any, where: str) -> Dim:
@@ -63,6 +64,8 @@ class Sizes:
             return quotient(self.linear(expr.args[0].expand(), x, where), int(expr.args[1]))
         if kind in ("FloorDiv", "CleanDiv") and (times := _times(*(self.linear(e.expand(), x, where) for e in expr.args))):
             return {}, times
+        if kind in ("FloorDiv", "CleanDiv") and (whole := _whole(*expr.args)) is not None:
+            return self.linear(whole, x, where)
         if kind in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
             of, by = self.linear(expr.args[0].expand(), x, where), int(expr.args[1])
             return summed([(of, 1), (quotient(of, by), -by)])
@@ -115,6 +118,8 @@ class Sizes:
         if isinstance(d, int):
             return self.b.const(d, I64)
         found = next(((n, k) for n in self.b.inputs for k, s in enumerate(n.type.shape) if s == d), None)
+        if found is None and self.said is not None:
+            found = self.said(d), 0
         if found is None:
             raise UnsupportedOp(f"'{d}' is the size of no input", where=where, hint="fix numbers that are arguments: they are no tensors")
         return self.b.op("extent", found[0], axis=found[1], dtype=I64.name)
@@ -126,6 +131,16 @@ def _times(of: Linear, by: Linear) -> int:
     s = next(iter(others), None)
     k = parts.get(s, 0) // others[s] if s is not None else 0
     return k if (parts, offset) == ({s: n * k for s, n in others.items()}, other * k) else 0
+
+
+def _whole(of: Any, by: Any) -> Any:
+    """The quotient of products of sizes that is none when it is cancelled: h for `(h*w) // w`. None on others."""
+    from sympy import Function, cancel, fraction
+
+    if of.atoms(Function) or by.atoms(Function):
+        return None
+    above, below = fraction(cancel(of / by))
+    return above.expand() if below == 1 else None
 
 
 def _scaled(expr: Any) -> tuple[Any, int, int] | None:

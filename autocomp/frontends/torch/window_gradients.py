@@ -119,6 +119,18 @@ def _max_pool(c: Call, grad: Node, x: Node, kernel: Any, stride: Any, padding: A
     return _spread(c, y, x, k, [v for at, m in zip(each, sizes) for v in (at, np.asarray(m))])
 
 
+@row("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
+def _adaptive_max(c: Call, grad: Node, x: Node, index: Node) -> Node:
+    """Windows of several lengths overlap anywhere: each gradient is added at the place that its index names."""
+    n = 2 if "2d" in c.name else 3
+    sizes, outs, lead = _sizes(c, x)[-n:], _sizes(c, grad)[-n:], x.type.shape[:-n]
+    y = _wide(c, grad)
+    flat = lambda v: c.op("reshape", v, shape=(*lead, prod(outs)))
+    zeros = c.op("broadcast", c.b.const(0, y.type.dtype), shape=(*lead, prod(sizes)))
+    y = c.op("scatter_elements", zeros, flat(c.cast(index, I64)), flat(y), axis=len(lead), reduction="add")
+    return c.cast(c.op("reshape", y, shape=x.type.shape), x.type.dtype)
+
+
 @row("avg_pool2d_backward", "avg_pool3d_backward")
 def _avg_pool(c: Call, grad: Node, x: Node, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, include: bool,
               divisor: int | None) -> Node:  # fmt: skip

@@ -12,7 +12,7 @@
 #define AC_STACK (192L << 10) /* bytes of stack that are enough for every kernel */
 #endif
 #define AC_MOST 64 /* threads of a team at most, or 4 a core */
-enum { AC_DONE = 0, AC_FEWER = 1, AC_NO_STACK = 2, AC_NO_MEMORY = 3 }; /* what ac_run says */
+enum { AC_DONE = 0, AC_FEWER = 1, AC_NO_STACK = 2, AC_NO_MEMORY = 3, AC_OUTSIDE = 4 }; /* what ac_run says */
 
 static __thread int ac_checked;     /* threads that a team of this thread may have: as many as were looked at, */
 static __thread int ac_given;       /* and as many as there are */

@@ -1,0 +1,16 @@
+"""Ops whose result lies where data say, or in an order that data say: they are no comprehension. Some targets have functions of their own
+for them, which the chip's features name; on others they run through their reference."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from autocomp.ir.types import TensorType
+
+FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "sorts"}  # op -> feature of a chip
+ELEMENTS = ("f64", "f32", "f16", "bf16", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+
+
+def coded(op: str, operands: Iterable[TensorType], features: Container[str]) -> bool:
+    """Whether a chip with these features has a function for an op of these operands."""
+    return FUNCTIONS.get(op) in features and all(t.dtype.name in ELEMENTS for t in operands)

@@ -1,0 +1,92 @@
+"""C for orders of rows: `topk` of any length, which a sort is too.
+
+Each element of a row has a key, an unsigned number that is the smaller the earlier the element stands; keys are sorted with their places
+digit by digit (a stable radix sort, the last digit first; digits that all keys share are left out), so equal elements stay as they stood.
+"""
+
+from __future__ import annotations
+
+from autocomp.targets.cpu.expressions import CTYPE
+from autocomp.targets.cpu.names import entry_name
+from autocomp.targets.cpu.scatters import ALONE, _count
+from autocomp.targets.source import KernelSource
+
+from autocomp.ir.kernel import Kernel
+from autocomp.ir.types import DType, Sym
+
+SHORT = 48  # elements of a row that are put in one after the other
+
+
+def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
+    """long NAME(const T *in0, R *out0, long sizes..): the first k of each row's order, as values or as places. Returns the bytes that a
+    thread had not."""
+    x, out = kernel.inputs[0].type, kernel.outputs[0].type
+    axis, k, largest = kernel.attrs["axis"], kernel.attrs["k"], kernel.attrs["largest"]
+    length = int(x.shape[axis])  # type: ignore[arg-type]
+    sizes = tuple(dict.fromkeys(d.name for d in x.shape if isinstance(d, Sym)))
+    name, key = entry_name(kernel.name), "uint64_t" if x.dtype.bits == 64 else "uint32_t"
+    pair = f"{name}_pair"
+    args = [f"const {CTYPE[x.dtype.name]} *restrict in0", f"{CTYPE[out.dtype.name]} *restrict out0", *(f"long {s}" for s in sizes)]
+    found = "p[j].at" if kernel.attrs["part"] == "indices" else "row[p[j].at * inner]"
+    comment = "\n".join(f" * {line}".rstrip().replace("*/", "* /") for line in header)
+    text = [
+        f"/*\n{comment}\n */",
+        f"typedef struct {{ {key} key; {'int64_t' if key == 'uint64_t' else 'int32_t'} at; }} {pair};",
+        f"static {key} {name}_key({CTYPE[x.dtype.name]} x) {{",
+        *_key(x.dtype, key),
+        f"  return {'~u' if largest else 'u'};",
+        "}",
+        f"static {pair} *{name}_sorted({pair} *p, {pair} *q, long n) {{",
+        f"  if (n <= {SHORT}) {{",
+        f"    for (long i = 1; i < n; i++) {{ {pair} e = p[i]; long j = i; "
+        "for (; j && p[j - 1].key > e.key; j--) p[j] = p[j - 1]; p[j] = e; }",
+        "    return p;",
+        "  }",
+        f"  for (int shift = 0; shift < {64 if key == 'uint64_t' else 32}; shift += 8) {{",
+        "    long count[257] = {0};",
+        "    for (long i = 0; i < n; i++) count[(p[i].key >> shift & 255) + 1]++;",
+        "    if (count[(p[0].key >> shift & 255) + 1] == n) continue;",
+        "    for (int d = 0; d < 256; d++) count[d + 1] += count[d];",
+        "    for (long i = 0; i < n; i++) q[count[p[i].key >> shift & 255]++] = p[i];",
+        f"    {pair} *r = p; p = q; q = r;",
+        "  }",
+        "  return p;",
+        "}",
+        f"long {name}({', '.join(args)}) {{",
+        f"  const long outer = {_count(x.shape[:axis])}, n = {length}L, inner = {_count(x.shape[axis + 1 :])};",
+        f"  const long need = 2 * n * sizeof({pair});",
+        "  long lacks = 0;",
+        f"  #pragma omp parallel if (outer * inner > 1 && outer * inner * n > {ALONE // 4})",
+        "  {",
+        f"    {pair} *held = malloc(need ? need : 1);",
+        "    if (!held) {",
+        "      #pragma omp atomic write",
+        "      lacks = need;",
+        "    }",
+        "    #pragma omp for",
+        "    for (long r = 0; r < outer * inner; r++) {",
+        "      if (!held) continue;",
+        f"      const {CTYPE[x.dtype.name]} *row = in0 + r / inner * n * inner + r % inner;",
+        f"      for (long j = 0; j < n; j++) {{ held[j].key = {name}_key(row[j * inner]); held[j].at = j; }}",
+        f"      const {pair} *p = {name}_sorted(held, held + n, n);",
+        f"      for (long j = 0; j < {k}; j++) out0[(r / inner * {k} + j) * inner + r % inner] = {found};",
+        "    }",
+        "    free(held);",
+        "  }",
+        "  return lacks;",
+        "}",
+        "",
+    ]
+    return KernelSource(kernel.name, "\n".join(text), name, ("in0",), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
+
+
+def _key(dtype: DType, key: str) -> list[str]:
+    """Statements that make `u`: an unsigned number in the order of x. NaN is the largest, and 0 is -0."""
+    top = "0x8000000000000000u" if key == "uint64_t" else "0x80000000u"
+    if not dtype.is_float:
+        signed = "int64_t" if key == "uint64_t" else "int32_t"
+        return [f"  const {key} u = ({key})({signed})x ^ {top};" if dtype.name.startswith("i") else f"  const {key} u = x;"]
+    real = "double" if dtype.bits == 64 else "float"
+    value = f"s_from_{dtype.name}(x)" if dtype.bits == 16 else "x"
+    return [f"  const {real} f = {value} + 0;", f"  {key} u;", "  memcpy(&u, &f, sizeof u);",
+            f"  u = f != f ? ~({key})0 : f == 0 ? {top} : u & {top} ? ~u : u | {top};"]  # fmt: skip
