@@ -7,7 +7,7 @@ de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008, is where this
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -45,7 +45,7 @@ class CoreModel:
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
         self._near, self._lane = chip.on_chip, chip.lanes()
-        self._tiles: dict[tuple[tuple[str, int], ...], Cost] = {}
+        self._tiles: dict[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], Cost] = {}
         self._grid = frozenset(d.grid)
         roles = d.roles
         self._open = any(isinstance(a.extent, Sym) for a in (*roles.batch, *roles.rows, *roles.cols))
@@ -92,13 +92,14 @@ class CoreModel:
         form = self.d.roles.form
         by_grid = form == "chain" or (form == "contract" and not self.d.held)
         tile = tuple(t for t in s.tile if t[0] in self._grid) if by_grid else s.tile
-        if tile not in self._tiles:
+        if (tile, s.directives) not in self._tiles:
             extent = self.d.extent
             there = all(extent[x] for x in self.d.grid)  # else there are no elements to compute
-            self._tiles[tile] = self._time({**extent, **{x: min(t, extent[x]) for x, t in tile}}) if there else time_of(Work(), self.chip)
-        return self._tiles[tile]
+            sizes = {**extent, **{x: min(t, extent[x]) for x, t in tile}}
+            self._tiles[tile, s.directives] = self._time(sizes, s.directives) if there else time_of(Work(), self.chip)
+        return self._tiles[tile, s.directives]
 
-    def _time(self, tile: Sizes) -> Cost:
+    def _time(self, tile: Sizes, directives: Collection[str]) -> Cost:
         d, w, chip = self.d, self.d.work, self.chip
         cuts = {x: -(-d.extent[x] // tile[x]) for x in d.grid}
         tiles = prod(cuts.values())
@@ -107,7 +108,8 @@ class CoreModel:
         else:
             eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
-        units = (w.vector / share, w.special / share)
+        vector, special = self._folding(tile, directives)
+        units = (vector / share, special / share)
         beside += self._later_passes(tile) * -(-tiles // chip.cores) / tiles
         chip = self._started(tiles)
         work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
@@ -194,6 +196,23 @@ class CoreModel:
                 break
         return run, along
 
+    def _folding(self, tile: Sizes, directives: Collection[str]) -> tuple[float, float]:
+        """(vector, special) operations: of windows those that are left where elements are staged, and less time for each where rows are
+        summed side by side. A vector of fewer elements than it has lanes takes as long as a full one."""
+        d, w, of = self.d, self.d.windows, self.chip.numbers
+        vector, special = d.work.vector, d.work.special
+        if w is None:
+            return vector, special
+        taps = vector - w.vector
+        front, rare = w.vector, w.special
+        if "stage_windows" in directives and w.staged:
+            front, rare = front / w.again, rare / w.again
+            taps *= of["staged_taps"] if w.edges else 1.0
+            front += w.elements * of["staged_element"]
+        if "unroll_and_jam" in directives:
+            taps *= of["jammed_taps"]
+        return taps + front, special - w.special + rare
+
     def _lanes(self, tile: Sizes, tiles: int) -> tuple[float, float]:
         """(share of the lanes that a tile fills, seconds of reads that do not run along the lanes).
 
@@ -208,7 +227,7 @@ class CoreModel:
         lanes, e = chip.lanes(main.element), d.extent[along]
         run = tile[along]
         single = run < lanes and e >= lanes
-        share = 1 / lanes if single else run / (-(-run // lanes) * lanes) if run < e else 1.0
+        share = 1 / lanes if single else run / (-(-run // lanes) * lanes) if run < e or d.windows else 1.0
         busy = -(-tiles // chip.cores) / tiles
         return share, sum(self._strided(a, along, run, single, tile) for a in d.operands) * busy
 

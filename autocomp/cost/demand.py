@@ -11,6 +11,7 @@ from autocomp.cost.chip import F32
 from autocomp.cost.copies import narrow_copies
 from autocomp.cost.derived import constant
 from autocomp.cost.roles import Roles, roles_of
+from autocomp.cost.windows import Windows, windows_of
 from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Contract, Expr, Load, Map, Reduce, bound_axes, free_axes, postorder
@@ -62,8 +63,8 @@ class Demand:
     no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
-    f32 over all tiles and the axes that they vary with; `carries`: a row's chunks pass by once, as what those before came to is carried
-    (scans)."""
+    f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
+    as what those before came to is carried (scans)."""
 
     roles: Roles
     work: Work
@@ -78,6 +79,7 @@ class Demand:
     ends: tuple[str, str, int] | None = None
     held: tuple[tuple[float, frozenset[str]], ...] = ()
     carries: bool = False
+    windows: Windows | None = None
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -167,7 +169,7 @@ def demand_of(k: Kernel) -> Demand:
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
                   _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
-                  _ends(nodes, roles), _held(nodes, roles, extent))  # fmt: skip
+                  _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent))  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

@@ -49,6 +49,8 @@ _TABLE = (
     Directive("common_values", "a quotient or another special function that stands twice, or is the same along an axis, is computed once"),
     Directive("skip_neutral", "turns in which a sum takes in nothing are not run: each lane of a wave looks at one"),
     Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),
+    Directive("stage_windows", "elements that several windows read are loaded and mapped once, into a buffer with borders"),
+    Directive("unroll_and_jam", "several rows of windows are summed side by side, so that no sum waits for its own last term"),
     Directive("turned_store", "results leave through shared memory in memory's order, where threads have no neighbours of it"),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",
               neutral="how much of a patch is still in a cache beside shared memory depends on what blocks of a core do at once"),

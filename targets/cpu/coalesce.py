@@ -35,7 +35,8 @@ def _pairs(nest: Nest) -> Iterator[tuple[str, str]]:
 
 
 def _mergeable(nest: Nest, outer: str, inner: str) -> bool:
-    if outer in nest.tile or inner in nest.tile:
+    slid = {x for at in nest.buffers.values() for a, i in at.items() for x in (a, *i.names())}
+    if outer in nest.tile or inner in nest.tile or outer in slid or inner in slid:
         return False
     ea, eb = nest.extent[outer], nest.extent[inner]
     if not isinstance(ea, int) or not isinstance(eb, int):

@@ -26,18 +26,26 @@ def contiguity(nest: Nest, stmts: list[Stmt]) -> dict[str, float]:
     folded = {a for s in stmts if s.op == "reduce" for a in s.axis.split(",")}
     for s in stmts:
         for v in sorted({*reads(s), *([s.dst] if s.op == "store" else [])}):
-            if v in nest.views:
+            if v in nest.views or v in nest.buffers:
                 size = 1.0
-                for a in nest.views[v].axes:
+                for a in nest.axes_of(v):
                     e = nest.tile.get(a, nest.extent[a])
                     size *= e if isinstance(e, int) else 256
                 for a in domain(s, nest):
-                    if worth := APART.get(nest.views[v].flat.stride(a)):  # type: ignore[call-overload]
+                    if worth := APART.get(_step(nest, v, a)):  # type: ignore[call-overload]
                         e = nest.tile.get(a, nest.extent[a])
                         lanes = min(e, FULL) / FULL if isinstance(e, int) else 1.0
                         worth *= LAST if a in folded and lanes < 0.5 else 1.0
                         out[a] = out.get(a, 0.0) + size * lanes * worth * (2.0 if s.op == "store" else 1.0)
     return out
+
+
+def _step(nest: Nest, v: str, axis: str) -> object:
+    """Elements of a tensor, or of a buffer that windows read, between neighbours along an axis; None or 0 where they are no neighbours."""
+    if v in nest.views:
+        return nest.views[v].flat.stride(axis)
+    last = nest.slots[v].axes[-1]
+    return nest.buffers[v][last].coef(axis) if last in nest.buffers[v] else int(axis == last)
 
 
 def loop_order(nest: Nest, s: Stmt, vector: str | None, folded: tuple[str, ...] = ()) -> list[str]:
@@ -59,7 +67,7 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
     along = {id(s): _best_axis(nest, s, bound, scores) for s in stmts}
     for s in stmts:
         dims, best = [a for a in domain(s, nest) if a not in bound], along[id(s)]
-        near = not any(name in nest.views for name in (s.dst, *reads(s)))
+        near = not any(name in nest.views or name in nest.buffers for name in (s.dst, *reads(s)))
         runs = lambda t: vector[id(t)][0] if id(t) in vector else along[id(t)] if scores.get(along[id(t)] or "") else ""
         beside = [t for t in stmts if runs(t) not in dims]  # vectors of the others run along what this one has
         if best is not None and (near or not scores.get(best)) and _row_value(nest, s, beside):
@@ -69,7 +77,7 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
         vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
     folded: dict[int, tuple[str, ...]] = {}
     for s in reversed(stmts):
-        folded[id(s)] = _folded(s, stmts, vector, folded)
+        folded[id(s)] = () if s.dst in nest.buffers else _folded(s, stmts, vector, folded)
     return _fuse(nest, stmts, bound, vector, folded)
 
 

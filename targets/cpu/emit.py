@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from autocomp.targets.cpu.build import build
@@ -14,6 +15,7 @@ from autocomp.targets.cpu.names import entry_name
 from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.printer import Printer
 from autocomp.targets.cpu.shape import shape_of
+from autocomp.targets.cpu.stage_windows import stage_windows, stay_near
 from autocomp.targets.cpu.storage import share
 from autocomp.targets.cpu.tree import Node, contractions
 from autocomp.targets.source import KernelSource, Packing
@@ -26,15 +28,22 @@ from autocomp.tile.text import show
 
 
 def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: bool = True, registers: int = 16,
-         options: Options = Options()) -> KernelSource:  # noqa: B008  # fmt: skip
+         options: Options = Options(), directives: Collection[str] = ()) -> KernelSource:  # noqa: B008  # fmt: skip
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
-    contractions run in register tiles (else as plain reductions);
-    `registers`: vector registers; `options`: parallel_outer, vectorize_inner, register_tile_factor and unroll_factor are read."""
+    contractions run in register tiles (else as plain reductions); `registers`: vector registers; `directives`: schemes to use where the
+    kernel has their form; `options`: parallel_outer, vectorize_inner, register_tile_factor and unroll_factor are read."""
     _check_types(program)
-    nest = below_maxima(hoist(coalesce(lower(program))))
-    nest = replace(nest, vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes)
-    tree = build(nest, units and options.vectorize_inner)
-    share(nest, tree)
+    plain = lower(program)
+
+    def tree_of(nest: Nest) -> tuple[Nest, list[Node]]:
+        nest = replace(below_maxima(hoist(coalesce(nest))), vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes)
+        tree = build(nest, units and options.vectorize_inner)
+        share(nest, tree)
+        return nest, tree
+
+    nest, tree = tree_of(stage_windows(plain) if "stage_windows" in directives else plain)
+    if nest.buffers and not stay_near(nest, tree):
+        nest, tree = tree_of(plain)
     name = entry_name(program.name)
     inputs = tuple(dict.fromkeys(t.buffer for t in program.inputs))
     outputs = tuple(dict.fromkeys(t.buffer for t in program.outputs))
@@ -45,8 +54,9 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
             t = next(t for t in tensors if t.buffer == b)
             args.append(f"{const}{CTYPE[t.dtype.name]} *restrict {pointer[t.name]}")
     args += [f"long {s}" for s in nest.sizes]
-    printer = Printer(nest, tree, lanes, registers, options)
+    printer = Printer(nest, tree, lanes, registers, options, "unroll_and_jam" in directives)
     body = printer.body()
+    used = {"stage_windows": bool(nest.buffers), "unroll_and_jam": printer.jams}
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(program).splitlines()))
     text = [
         f"/*\n{comment.replace('*/', '* /')}\n */",
@@ -57,7 +67,8 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     packs = _packings(nest, tree, name, lanes, registers)
     text = [line for _, lines in packs for line in lines] + text
     return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",),
-                        packings=tuple(k for k, _ in packs), heap=bool(printer.heap))  # fmt: skip
+                        packings=tuple(k for k, _ in packs), heap=bool(printer.heap),
+                        applied=tuple(d for d in directives if used.get(d)))  # fmt: skip
 
 
 def _check_types(program: TileProgram) -> None:

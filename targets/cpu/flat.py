@@ -118,7 +118,8 @@ class Flat:
 
 @dataclass(frozen=True)
 class View:
-    """Elements in memory behind C pointer `pointer`: `flat` over `axes`; where a guard fails, a read gives `fill`."""
+    """Elements in memory behind C pointer `pointer`: `flat` over `axes`; where a guard fails, a read gives `fill`. `index`: the place on
+    each dimension of `shape`, before axes are merged."""
 
     pointer: str
     dtype: DType
@@ -128,6 +129,8 @@ class View:
     fill: float = 0.0
     tensor: str = ""
     constant: bool = False
+    index: tuple[Aff, ...] = ()
+    shape: tuple[Dim, ...] = ()
 
     def guard_names(self) -> frozenset[str]:
         """Axes that guards mention."""

@@ -20,9 +20,10 @@ from autocomp.ir.affine import Aff
 ASKED = 4  # elements of a window from which a question a vector is cheaper than a mask an element
 
 
-def interior(nest: Nest, n: Point, last: Aff) -> tuple[str, Mapping[str, View]] | None:
+def interior(nest: Nest, n: Point, last: Mapping[str, Aff]) -> tuple[str, Mapping[str, View]] | None:
     """For one vector of a loop over windows: (C condition that all elements read in it lie inside of their tensors, the views without
-    guards). `last`: the axis's value in the last lane. None where there are no windows with edges, or where their reach is not known."""
+    guards). `last`: the value in the last lane of the axis that runs across them, and in the last row of one of which rows run side by
+    side. None where there are no windows with edges, or where their reach is not known."""
     inner = {p.axis: nest.extent[p.axis] for p in points(n.body)}
     sizes = [e for a, e in inner.items() if isinstance(e, int) and a not in nest.tile]
     if not inner or len(sizes) < len(inner) or any(contractions(n.body)):
@@ -35,6 +36,6 @@ def interior(nest: Nest, n: Point, last: Aff) -> tuple[str, Mapping[str, View]] 
         if not g.is_affine:
             return None
         ends = {a: Aff.of(0 if g.coef(a) > 0 else e - 1) for a, e in inner.items() if isinstance(e, int)}
-        least = g.substitute(ends | ({n.axis: last} if g.coef(n.axis) < 0 else {}))
+        least = g.substitute(ends | {a: end for a, end in last.items() if g.coef(a) < 0})
         asked[f"{index_text(least)} >= 0"] = None
     return " && ".join(asked), {**nest.views, **{x: replace(nest.views[x], guard=()) for x in read}}

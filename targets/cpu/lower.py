@@ -34,7 +34,8 @@ class Nest:
     """What the printer works on. extent: number or size-parameter text; tile: only axes that a loop steps through.
 
     `views` has tensors and the values that are copies of them; `sizes` the size parameters in order; `vectors`: statements may run
-    in vectors; `rows` of a register tile at most; f32 `lanes` of a vector; `limits`: what a size parameter is at most, where that is known.
+    in vectors; `rows` of a register tile at most; f32 `lanes` of a vector; `limits`: what a size parameter is at most, where that is known;
+    `buffers`: of a value that windows read (`stage_windows`), the place of what is read on each axis of its that they slide along.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Nest:
     rows: int = 16
     lanes: int = 16
     limits: Mapping[Coef, int] = field(default_factory=dict)
+    buffers: Mapping[str, Mapping[str, Aff]] = field(default_factory=dict)
 
     def axes_of(self, value: str) -> tuple[str, ...]:
         """Axes of an on-chip value or of a view."""
@@ -92,8 +94,9 @@ def lower(p: TileProgram) -> Nest:
             a.substitute(renames).simplify(static) if a.substitute(renames).names() <= static.keys() else a.substitute(renames)
         )
         guard = tuple(g for g in map(tidy, t.guard) if not always(g, extent))
-        flat = Flat.of(tuple(tidy(i) for i in t.index), t.shape)
-        return View(pointer[t.buffer], t.dtype, tuple(axis[a] for a in t.axes), flat, guard, t.fill, t.name, t.constant)
+        index = tuple(tidy(i) for i in t.index)
+        flat = Flat.of(index, t.shape)
+        return View(pointer[t.buffer], t.dtype, tuple(axis[a] for a in t.axes), flat, guard, t.fill, t.name, t.constant, index, t.shape)
 
     def fold(e: Expr) -> Expr:
         if isinstance(e, Index):

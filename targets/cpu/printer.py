@@ -9,9 +9,9 @@ from autocomp.targets.cpu.contraction import aside_elements, panel_elements, pri
 from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
 from autocomp.targets.cpu.interior import interior
 from autocomp.targets.cpu.lower import Nest, reads
-from autocomp.targets.cpu.statements import Statements
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, points, statements
+from autocomp.targets.cpu.unroll_and_jam import SPAN, Rows, rows_at_once
 from autocomp.targets.cpu.vectors import FOLDS, kind_of, vector_of
 
 from autocomp.cost.cores import FEW
@@ -22,16 +22,15 @@ from autocomp.ir.scalar import SCALAR
 from autocomp.options import Options
 from autocomp.tile.program import Stmt
 
-SPAN = 256  # steps of a sum that go into one partial result
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
 FIRST_CACHE = 1 << 15  # bytes that stay in the first cache whatever the core
 
 
-class Printer(Statements):
+class Printer(Rows):
     """Prints the body of one kernel."""
 
     def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16,
-                 options: Options = Options()) -> None:  # noqa: B008  # fmt: skip
+                 options: Options = Options(), jam: bool = False) -> None:  # noqa: B008  # fmt: skip
         super().__init__(nest, tree)
         self.nest: Nest = nest
         self.tree, self.lanes, self.registers, self.parallel = tree, lanes, registers, options.parallel_outer
@@ -39,6 +38,7 @@ class Printer(Statements):
         self.row: str | None = None  # axis of the loop around passes over rows
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
         self.started: set[int] = set()
+        self.jam, self.jams = jam, False  # whether rows may be summed side by side, and whether some are
         self.heap: list[tuple[str, str, str]] = []
 
     # ---- the kernel
@@ -73,7 +73,7 @@ class Printer(Statements):
         out = []
         for name, p in sorted(self.places.items()):
             if (p.is_array and not isinstance(self._bytes(name, p), int)) or (p.is_array and self._bytes(name, p) > STACK):  # type: ignore[operator]
-                out.append((name, CTYPE[working(self.dtype(name)).name], self._elements(p)))
+                out.append((name, CTYPE[working(self.dtype(name)).name], self._elements(name, p)))
         sizes = sorted({panel_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)} - {""})
         if sizes:
             most = sizes[0]
@@ -92,12 +92,21 @@ class Printer(Statements):
             n *= e
         return n * working(self.dtype(name)).bytes
 
-    def _elements(self, p: Place) -> str:
-        return "*".join(f"(size_t)({e})" for _, e in p.shape)
+    def _elements(self, name: str, p: Place) -> str:
+        slack = self.slack(name)
+        return "*".join(f"(size_t)({e})" for _, e in p.shape) + (f" + {slack}" if slack else "")
 
     def _take_heap(self) -> None:
         for name, ctype, n in self.heap:
-            self.w(f"{ctype} *restrict {name} = ac_alloc({n}*sizeof({ctype}));")
+            self.w(f"{ctype} *restrict {name} = ac_alloc(({n})*sizeof({ctype}));")
+            if name in self.nest.buffers:
+                self._end(name, self.places[name], f"if ({name}) ")
+
+    def _end(self, name: str, p: Place, where: str = "") -> None:
+        """What lanes behind a buffer's last element read is a number."""
+        if slack := self.slack(name):
+            size = "*".join(f"({e})" for _, e in p.shape)
+            self.w(f"{where}memset(&{name}[{size}], 0, {slack}*sizeof(*{name}));")
 
     def _give_heap(self) -> None:
         for name, _, _ in self.heap:
@@ -108,7 +117,7 @@ class Printer(Statements):
         return " || ".join(f"!{name}" for name, _, _ in self.heap)
 
     def _heap_bytes(self) -> str:
-        return " + ".join(f"{n}*sizeof({ctype})" for _, ctype, n in self.heap)
+        return " + ".join(f"({n})*sizeof({ctype})" for _, ctype, n in self.heap)
 
     # ---- nodes
     def nodes(self, nodes: Sequence[Node], home: int) -> None:
@@ -116,7 +125,7 @@ class Printer(Statements):
         self._foresee(nodes)
         for n in nodes:
             if isinstance(n, Stmt):
-                self.statement(n)
+                self.each_row(lambda n=n: self.statement(n))  # type: ignore[misc]
             elif isinstance(n, Tiles):
                 self.tiles(n)
             elif isinstance(n, Point):
@@ -171,11 +180,12 @@ class Printer(Statements):
                 continue
             ctype = CTYPE[working(self.dtype(name)).name]
             if p.is_array:
-                self.w(f"{ctype} {name}[{self._elements(p).replace('(size_t)', '')}] __attribute__((aligned(64)));")
+                self.w(f"{ctype} {name}[{self._elements(name, p).replace('(size_t)', '')}] __attribute__((aligned(64)));")
+                self._end(name, p)
             elif self.vector is not None and self.vector in self.nest.slots[name].axes:
-                self.w(f"{kind_of(self.dtype(name))} {name};")
+                self.w(f"{kind_of(self.dtype(name))} {self.in_rows(name)};")
             else:
-                self.w(f"{ctype} {name};")
+                self.w(f"{ctype} {self.in_rows(name)};")
 
     def tiles(self, n: Tiles, omp: bool = False) -> None:
         axes = n.loop.axes
@@ -210,10 +220,15 @@ class Printer(Statements):
 
     def point(self, n: Point) -> None:
         lo, hi = self.bounds(n.axis)
+        if self.jam and not self.rows and (rows := rows_at_once(self.nest, self.places, n)):
+            self.jams = True
+            self._jam(n, lo, hi, rows)
+            return
         mine = [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",") and id(s) not in self.started]
         for s in mine:
             if not s.acc:
-                self.assign(s.dst, self.constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst)))
+                zero = self.constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst))
+                self.each_row(lambda s=s, zero=zero: self.assign(s.dst, zero), alike=True)  # type: ignore[misc]
         self.started |= {id(s) for s in mine}
         if n.vector and self.vector is None:
             self._vector_point(n, lo, hi, [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",")])
@@ -227,6 +242,17 @@ class Printer(Statements):
                     self.nodes(n.body, id(n))
             self.row = outside
         self.started -= {id(s) for s in mine}
+
+    def _jam(self, n: Point, lo: str, hi: str, rows: int) -> None:
+        """A loop in steps of so many rows, and one over those that are left."""
+        a = n.axis
+        with self.block(""):
+            self.w(f"long {a} = {lo};")
+            with self.block(f"for (; {a} + {rows} <= {hi}; {a} += {rows})"), self.side_by_side(a, rows):
+                self.nodes(n.body, id(n))
+            if int(extent_in_tile(self.nest, a)) % rows:  # type: ignore[arg-type]
+                with self.block(f"for (; {a} < {hi}; {a}++)"):
+                    self.nodes(n.body, id(n))
 
     def _folds(self, n: Point) -> list[Stmt]:
         """The reductions over the axis of a loop, if each folds floats into one place that nothing else in the loop reads; else none."""
@@ -357,7 +383,9 @@ class Printer(Statements):
     def _vectors(self, n: Point) -> None:
         for at in self.ahead.get(id(n), ()):
             self.w(f"__builtin_prefetch({at});")
-        whole, last = self.nest, Aff.of(n.axis) + (Aff.of(self.part) if self.part else self.lanes) - 1
+        whole, rows, last = self.nest, self.rows, {n.axis: Aff.of(n.axis) + (Aff.of(self.part) if self.part else self.lanes) - 1}
+        if rows:
+            last[rows[0]] = Aff.of(rows[0]) + rows[1] - 1
         if not (inside := interior(whole, n, last)):
             self.nodes(n.body, id(n))
             return
@@ -366,7 +394,7 @@ class Printer(Statements):
             self.nest = replace(whole, views=plain)
             self.nodes(n.body, id(n))
             self.nest = whole
-        with self.block("else"):
+        with self.block("else"), self.row_by_row():
             self.nodes(n.body, id(n))
 
 

@@ -59,10 +59,12 @@ class CpuTarget:
             r = print_recurrence(kernel, schedule)
             inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
             return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes)
-        return emit(derive(kernel, schedule, joined=False), self.lanes, header, registers=self.chip.registers.count, options=self.options)
+        return emit(derive(kernel, schedule, joined=False), self.lanes, header, registers=self.chip.registers.count, options=self.options,
+                    directives=schedule.directives)  # fmt: skip
 
-    def admit(self, kernel: Kernel, schedule: Schedule) -> None:
-        """Every schedule of a rule can be printed."""
+    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
+        """The directives that take effect. Every schedule of a rule can be printed."""
+        return frozenset(self.emit(kernel, schedule).applied if schedule.directives else ())
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

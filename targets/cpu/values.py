@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from autocomp.targets.cpu.expressions import guard_text, literal, working
-from autocomp.targets.cpu.flat import View
+from autocomp.targets.cpu.flat import View, index_text
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.storage import Place, places
 from autocomp.targets.cpu.tree import Node
@@ -33,7 +33,7 @@ class Values:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        self.w(head + " {")
+        self.w(f"{head} {{" if head else "{")
         self.depth += 1
         yield
         self.depth -= 1
@@ -54,6 +54,10 @@ class Values:
         d = self.nest.dtype_of(name)
         assert isinstance(d, DType)
         return d
+
+    def places_read(self, name: str) -> Mapping[str, str]:
+        """Where a read of a buffer finds its element, on the axes that are not plain loop variables there."""
+        return {a: index_text(i) for a, i in self.nest.buffers.get(name, {}).items()}
 
     def element(self, name: str) -> str:
         """The C lvalue of a value's current element (scalar context)."""
@@ -92,9 +96,23 @@ class Values:
         tail = [str(e) for a, e in p.shape[[a for a, _ in p.shape].index(axis) + 1 :]]
         return "*".join(tail) or "1"
 
+    def slack(self, name: str) -> int:
+        """Elements behind the last one of a buffer that the lanes of a short vector may read."""
+        steps = [i.coef(a) for i in self.nest.buffers.get(name, {}).values() for a in i.names()]
+        return self.nest.lanes * max([1, *steps]) if name in self.nest.buffers else 0
+
+    def _step_read(self, name: str, axis: str) -> tuple[str, bool]:
+        """(elements of a buffer between what neighbours along an axis read, whether those are of one row)."""
+        p, at = self.places[name], self.nest.buffers[name]
+        steps = [(at[a].coef(axis) if a in at else int(a == axis), self._stride(p, a)) for a, _ in p.shape]
+        text = " + ".join(s if c == 1 else str(c) if s == "1" else f"{c}*{s}" for c, s in steps if c)
+        return text or "0", not any(c for c, _ in steps[:-1])
+
     def read(self, name: str) -> str:
         if name in self.nest.views:
             return self.load(self.nest.views[name])
+        if name in self.nest.buffers:
+            return f"{name}[{self.offset(self.places[name], self.places_read(name))}]"
         return self.element(name)
 
     def load(self, v: View) -> str:
@@ -133,6 +151,12 @@ class Values:
             text = self._get(at, str(stride), d)
             return f"({guard_text(v.guard)} ? {text} : {fill})" if v.guard else text
         p, w = self.places[name], working(d)
+        if name in self.nest.buffers:
+            at, (step, near) = f"&{name}[{self.offset(p, self.places_read(name))}]", self._step_read(name, self.vector)
+            part, self.part = self.part, "" if near else self.part  # behind the last lane lies the next row, or the buffer's end (`slack`)
+            text = self._get(at, step, w) if step != "0" else vector_of(at[1:], w)
+            self.part = part
+            return text
         if name in self.folded:
             return self.folded[name] if self.vector in self.nest.slots[name].axes else vector_of(self.folded[name], w)
         if not p.is_array:

@@ -38,6 +38,8 @@ WINDOWS = graph({"x": "f32[16, 28, 28, 64]", "w": "f32[3, 3, 1, 64]"},
 MIXED = graph({"x": "f16[128, 14, 14, 384]", "w": "f16[384, 1, 3, 3]"},
               "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
               "%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=384)")  # fmt: skip
+BORDERS = graph({"x": "f32[1, 96, 28, 28]", "w": "f32[96, 1, 3, 3]"},
+                "%0 = conv(x, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=96)")  # fmt: skip
 HALVES = graph({"x": f"f16[{ROWS}, 128]"},
                f"%0 = slice(x, starts=[0, 64], limits=[{ROWS}, 128], steps=[1, 1])\n%1 = neg(%0)\n"
                f"%2 = slice(x, starts=[0, 0], limits=[{ROWS}, 64], steps=[1, 1])\n"
@@ -53,8 +55,8 @@ PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
     "fused_scale": (HEADS, "910b"),
-   
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
+    "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"),
 }  # fmt: skip
 # by what is printed, counted
 COUNTED = {
@@ -67,7 +69,7 @@ COUNTED = {
 
 @lru_cache
 def program(text: str, chip: str, without: str = "") -> autocomp.Program:
-    target = f"{'ascend' if chip == '910b' else 'cuda'}:{chip}"
+    target = {"cpu": "cpu", "910b": "ascend:910b"}.get(chip, f"cuda:{chip}")
     return autocomp.optimize(text, target=target, cache=False, tuned=False, without=(without,) if without else ())
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.cost.host import facts
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import F32, TensorType
+from tests.helpers.hosts import HOSTS, cpu_chip
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -56,7 +58,9 @@ def test_short_convolutions_take_fewer_products(shape):
     assert np.abs(one - two).max() < 4e-6 * np.abs(two).max()
 
 
-def test_results_between_links_lie_with_their_longest_axis_last():
+@pytest.mark.skipif(facts().vector_bytes < HOSTS["xeon"].vector_bytes, reason="vectors of 64 bytes are asked for")
+def test_results_between_links_lie_with_their_longest_axis_last(monkeypatch):
+    monkeypatch.setattr("autocomp.cost.chip._host", lambda: cpu_chip("xeon"))  # another make may choose three kernels
     program, _, error = run(block(1, 128, 128, (14, 14), (1, 1)))
     source = program.source()
     assert error < 2e-6 and "vf_store(&acc[" in source and "vf_scatter(&acc" not in source
@@ -186,7 +190,7 @@ def test_windows_inside_of_an_image_are_read_without_masks(side, window, stride,
     text = (f"graph g\ninput x: f32[1, 3, {side[0]}, {side[1]}]\nparam w: f32[3, 1, {window}, {window}] = random(3)\n"
             f"%0 = conv(x, w, {attrs}, groups=3)\n%1 = maxpool(x, window={two(window)}, {attrs})\noutput y = %0\n"
             "output z = %1\n")  # fmt: skip
-    program = autocomp.optimize(text, cache=False)
+    program = autocomp.optimize(text, cache=False, without=("directives/stage-windows",))  # else a buffer has the borders
     loads = [line for line in program.source().splitlines() if "&in0[" in line and "r1" in line]
     assert any("_where(" in line for line in loads)
     assert any("_where(" not in line for line in loads)
