@@ -126,7 +126,8 @@ def demand_of(k: Kernel) -> Demand:
             points = prod(extent[n] for n in free[id(e)] if n in extent)
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
-            words += points * (e.dtype == I32 and e.fn in ("add", "sub", "mul", "neg", "abs"))
+            sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
+            words += points * sums * (e.dtype == I32)
             spared += points * (unit == "vector" and id(e) in made) * (1 - min(F32, e.dtype.bytes) / F32)
         elif isinstance(e, Contract):
             flops = 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)

@@ -5,9 +5,9 @@
                     elements in memory where they are only cast to a float, which rounds once, or to bool, which asks for 0. The ends of a
                     type stand for what is not chosen (`ir/monoids.py: argmax`): they round, so none may be left where a result is stored
 
-Words (`words.py`) are i32 otherwise: copies, sums, differences, products, choices, comparisons, extremes; i64 that a cast makes of i32, and
-i64 in memory of which casts to shorter integers take the low half. All else of integers is the scalar unit's (`scalars.py`): the
-vector unit divides no integers, and has none of 64 bits.
+Words (`words.py`) are i32 otherwise: copies, sums, differences, products, quotients, remainders, choices, comparisons, extremes; i64
+that a cast makes of i32, and i64 in memory of which casts to shorter integers take the low half. All else of integers is the scalar unit's
+(`scalars.py`): the vector unit has none of 64 bits.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from autocomp.tile.program import Stmt, TileProgram, Value, walk
 EXACT = 2**24  # whole numbers up to this many are single precision's
 WRAPPING = frozenset({"add", "sub", "mul", "neg", "abs"})
 MADE = frozenset({"floordiv", "mod", "pow", "bitand", "bitor", "bitxor", "bitnot", "shl", "shr"})  # of a byte: by made.py of others
+DIVISIONS = frozenset({"floordiv", "mod"})
 CHOICES = frozenset({"max", "min", "where"})
 COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 TRUTHS = COMPARED | {"and", "or", "not", "isnan", "isinf"}
@@ -95,7 +96,7 @@ def is_word(e: Expr, h: Held) -> bool:
         return a.dtype.is_float or is_word(a, h)
     if e.fn == "where":
         return e.dtype == I32 and computed(e.operands[0], h) and all(is_word(a, h) for a in e.operands[1:])
-    return e.dtype == I32 and e.fn in WRAPPING | CHOICES and all(is_word(a, h) for a in e.operands)
+    return e.dtype == I32 and e.fn in WRAPPING | CHOICES | DIVISIONS and all(is_word(a, h) for a in e.operands)
 
 
 def _floats(p: TileProgram) -> frozenset[str]:

@@ -90,6 +90,71 @@ AC_FN ac_abs_i32(const ac_i32 &d, const ac_i32 &x, const ac_i32 &o, const ac_i32
   Max(d, x, o, n);
 }
 
+// Quotients rounded down, and their remainders, 0 for b = 0. The quotient of the rounded operands in single precision is off by a 2^21st of
+// itself, so that a - q b, taken modulo 2^32, is no longer than b / 2 and 1024; that of this remainder is the whole number next to it, and
+// what is then left is no longer than b / 2. It is 0 or has the sign of b, or is b more with a quotient of 1 less. None of the words are
+// operands; e and f, b and y: remainder and divisor as words and in single precision.
+AC_FN ac_quotient(const ac_i32 &q, const ac_i32 &e, const ac_i32 &b, const ac_f32 &y, const ac_f32 &f, const ac_i32 &d, const ac_i32 &s,
+                  const ac_i32 &t, const ac_i32 &u, const ac_i32 &v, uint32_t n) {  // q += round(e / b), e less that many b
+  Cast(f, e, RoundMode::CAST_RINT, n);
+  AC_V;
+  Div(f, f, y, n);
+  AC_V;
+  Mins(f, f, 2147483520.0f, n);  // the largest below 2^31
+  AC_V;
+  Maxs(f, f, -2147483648.0f, n);
+  AC_V;
+  Cast(d, f, RoundMode::CAST_RINT, n);
+  AC_V;
+  ac_Add_i32(q, q, d, s, t, n);
+  AC_V;
+  ac_Mul_i32(d, d, b, s, t, u, v, n);
+  AC_V;
+  ac_Sub_i32(e, e, d, s, t, n);
+  AC_V;
+}
+AC_FN ac_divided(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32 &q, const ac_i32 &e, const ac_f32 &y, const ac_f32 &f,
+                 const ac_i32 &s, const ac_i32 &t, const ac_i32 &u, const ac_i32 &v, uint32_t n) {  // q, e; d = 1 where q is 1 too much, else 0
+  Cast(y, b, RoundMode::CAST_RINT, n);
+  Duplicate(q, 0, n);
+  AC_V;
+  Abs(f, y, n);
+  AC_V;
+  Mins(f, f, 1.0f, n);  // 0 for b = 0, else 1
+  AC_V;
+  Cast(e, f, RoundMode::CAST_RINT, n);
+  Muls(f, f, -1.0f, n);
+  AC_V;
+  Mul(e, a, e, n);
+  Adds(f, f, 1.0f, n);
+  AC_V;
+  Add(y, y, f, n);
+  AC_V;
+  ac_quotient(q, e, b, y, f, d, s, t, u, v, n);
+  ac_quotient(q, e, b, y, f, d, s, t, u, v, n);
+  Cast(f, e, RoundMode::CAST_RINT, n);
+  AC_V;
+  Mul(f, f, y, n);
+  AC_V;
+  Muls(f, f, -1.0f, n);
+  AC_V;
+  Maxs(f, f, 0.0f, n);
+  AC_V;
+  Mins(f, f, 1.0f, n);
+  AC_V;
+  Cast(d, f, RoundMode::CAST_RINT, n);
+  AC_V;
+}
+#define AC_FLOAT(x) x.ReinterpretCast<float>()
+#define AC_DIVISION(name, ...)                                                                                                          \
+  AC_FN name(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32 &q, const ac_i32 &e, const ac_i32 &y, const ac_i32 &f,    \
+             const ac_i32 &s, const ac_i32 &t, const ac_i32 &u, const ac_i32 &v, uint32_t n) {                                         \
+    ac_divided(d, a, b, q, e, AC_FLOAT(y), AC_FLOAT(f), s, t, u, v, n);                                                                \
+    __VA_ARGS__;                                                                                                                       \
+  }
+AC_DIVISION(ac_floordiv_i32, Sub(d, q, d, n))
+AC_DIVISION(ac_mod_i32, Mul(d, b, d, n); AC_V; Add(d, e, d, n))
+
 // A bit an element, of integers that are equal alone: m = (a == b), a >= b where a is the larger of both. t: as many integers.
 AC_FN ac_not(const LocalTensor<uint8_t> &m, uint32_t n) { Not(m.ReinterpretCast<uint16_t>(), m.ReinterpretCast<uint16_t>(), n / 16); }
 AC_FN ac_EQ(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &, uint32_t n) { Compare(m, a, b, CMPMODE::EQ, n); }
