@@ -5,7 +5,7 @@ from __future__ import annotations
 from autocomp.targets.cuda.prefetch_epilogue import held_back
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
-from autocomp.targets.simt.capacity import check_capacity, check_shared, registers_of
+from autocomp.targets.simt.capacity import check_block, check_capacity, check_shared, registers_of
 from autocomp.targets.simt.emit import check_grid, overlap_pays, source
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.source import KernelSource
@@ -44,6 +44,7 @@ def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: t
     """The statements of the plan of `behind_products(p)`, neither ordered nor spelt, where a block holds all that they place: rings
     (`fitted_specialised`), then what an epilogue stages, what reductions exchange, and the registers that values have beside factors which
     are packed and operands which came early. Raises as `emit_specialised` does."""
+    check_block(p, TEAM * (schedule.workers + 1), schedule.cluster, chip)
     at, placer, shared = fitted_specialised(p, schedule, chip, table, plain)
     workers, blocks = placer.workers, chip.cores * schedule.resident
     printer = WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,

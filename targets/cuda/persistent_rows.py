@@ -16,7 +16,7 @@ from math import prod
 from autocomp.targets.cuda import mbarriers
 from autocomp.targets.simt import trees
 from autocomp.targets.simt.access import steps_by, view_step
-from autocomp.targets.simt.capacity import check_capacity, registers_of
+from autocomp.targets.simt.capacity import check_block, check_capacity, registers_of
 from autocomp.targets.simt.digits import digit
 from autocomp.targets.simt.emit import check_grid, source
 from autocomp.targets.simt.expressions import STORED
@@ -66,6 +66,7 @@ def fitted_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instructi
     slots come on top (`planned_rows`). Raises UnsupportedOp where the chip has no bulk copies, DoesNotFit with the numbers."""
     if "clusters" not in chip.features:
         raise UnsupportedOp(f"{chip.name} has no bulk copies", where=f"kernel {p.name}", hint="take a schedule with one block a tile")
+    check_block(p, schedule.threads, schedule.cluster, chip)
     at = place(p, (), plain, schedule.threads * schedule.cluster, chip.lanes(4), schedule.stages, schedule.cluster)
     reserved = chip.limits.get("shared_reserved", 0.0)  # of each block, beside what it may have
     shared = (chip.memory("shared").capacity + reserved) // schedule.resident - reserved

@@ -8,7 +8,7 @@ from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.strips import multiplied
 
 from autocomp.cost.chip import Chip
-from autocomp.errors import DoesNotFit
+from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.tile.program import Loop, Stmt, TileProgram
 
 STEP = 8  # registers of a thread are given in such steps (CUDA C++ programming guide; inferred for others)
@@ -18,6 +18,16 @@ def registers_of(chip: Chip, threads: int, resident: int = 1) -> int:
     """32-bit registers that a thread may have: what instructions can name, and no more than its part of a core's, which the threads of
     `resident` blocks share, in steps of eight."""
     return min(int(chip.limits["registers"]), int(chip.registers.count) // (threads * resident) // STEP * STEP)
+
+
+def check_block(p: TileProgram, threads: int, blocks: int, chip: Chip) -> None:
+    """Raises DoesNotFit where a block has more threads, or a cluster more blocks, than a launch takes; UnsupportedOp where there are no
+    clusters."""
+    if blocks > 1 and "clusters" not in chip.features:
+        raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
+    for what, needed, most in (("threads of a block", threads, "threads"), ("blocks of a cluster", blocks, "cluster_blocks")):
+        if needed > chip.limits.get(most, needed):
+            raise DoesNotFit(what, needed=needed, available=chip.limits[most], where=f"kernel {p.name}", hint="take a schedule with fewer")
 
 
 def check_capacity(p: TileProgram, out: Placement, shared: float, registers: int, more: int = 0,

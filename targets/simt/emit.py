@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from autocomp.targets.cpu.names import entry_name
-from autocomp.targets.simt.capacity import check_capacity, registers_of
+from autocomp.targets.simt.capacity import check_block, check_capacity, registers_of
 from autocomp.targets.simt.common_values import common_values
 from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
@@ -66,8 +66,7 @@ def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
            counted: bool = False) -> tuple[TileProgram, Placement]:  # fmt: skip
     """The program with its common values named, and where its values lie, if a block's shared memory and a thread's registers hold them.
     What reductions exchange through shared memory comes on top (`planned`). Raises UnsupportedOp, DoesNotFit with the numbers."""
-    if schedule.cluster > 1 and "clusters" not in chip.features:
-        raise UnsupportedOp(f"{chip.name} has no clusters of blocks", where=f"kernel {p.name}")
+    check_block(p, schedule.threads, schedule.cluster, chip)
     if any(x.opt("parts") for x in _loops(p.body)):
         raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
                             hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
