@@ -10,12 +10,13 @@ from math import prod
 from autocomp.targets.ascend import words
 from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.cube import Cube
+from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.joined import joined
 from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
 from autocomp.targets.ascend.tables import loaded, place, table
-from autocomp.targets.ascend.vector import Frame, VectorPart
+from autocomp.targets.ascend.vector import VectorPart
 from autocomp.targets.ascend.whole import whole
 from autocomp.targets.cpu.names import c_name, entry_name
 from autocomp.targets.simt.access import read_once
@@ -49,10 +50,12 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     p, late = ahead(factors_first(p))
     short: DoesNotFit | None = None
     spare = (late.by + 1, late.by, late.by - 1) if late.by else (0,)
-    for rows, slots, more in product(shares(p), (RING, 1) if late.statements else (RING,), spare):
+    past = past_l2(p, chip) if "evict_first" in directives else ()
+    for rows, slots, more, apart in product(shares(p), (RING, 1) if late.statements else (RING,), spare, (True, False)):
+        if not (rows or apart):
+            continue  # nothing arrives from a cube core
         try:
-            kernel = Kernel(p, chip, rows, past_l2(p, chip) if "evict_first" in directives else (), late, slots, more,
-                            "fused_scale" in directives)  # fmt: skip
+            kernel = Kernel(p, chip, rows, past, late, slots, more, "fused_scale" in directives, apart)
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short if more > late.by else short or e  # spare slots are no need
@@ -128,7 +131,8 @@ class Kernel:
     """One attempt: `rows` a vector core takes at once (0: there is no cube core); tensors `past_l2` are not kept there; `late` works run
     some rounds behind the others. `slots`: of rings in L0C and unified buffer. Where there are late works two products take turns, so with
     one slot each a sum leaves beside the other product, and arrives beside the instructions that do not read it. `more`: slots in L1 of
-    factors in a loop with late works, which may be read some rounds after they have come."""
+    factors in a loop with late works, which may be read some rounds after they have come. `fused`: directive fused_scale. `apart`: what
+    arrives from the cube core has banks of its own, which takes some room."""
 
     p: TileProgram
     chip: Chip
@@ -138,6 +142,7 @@ class Kernel:
     slots: int = RING
     more: int = 0
     fused: bool = False
+    apart: bool = True
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -181,8 +186,9 @@ class Kernel:
         rows = Frame("rows", "rows_round") if chunked else tile
         g = geometry(p, {row: self.rows} if mixed and row else {})
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
-        vector = VectorPart(p, g, place("ub", self.chip), own, have, rows, tile, self.slots, "if (own)" if mixed and not chunked else "",
-                            self.late.kept, self.late.by, self.fused)  # fmt: skip
+        ub = place("ub", self.chip)
+        vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
+                            "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more,
                       self.late.joined)  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autocomp.targets.ascend.vector import Frame
+from autocomp.targets.ascend.frames import Frame
 
 from autocomp.tile.agents import Again, Node, Once, Skewed
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.copies import Region, base_text
 from autocomp.targets.ascend.cube import FIX, Cube, Factor, Part, borders
+from autocomp.targets.ascend.frames import Frame, Joint
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
 from autocomp.targets.ascend.tables import stored
-from autocomp.targets.ascend.vector import Frame, Joint, VectorPart
+from autocomp.targets.ascend.vector import VectorPart
 
 from autocomp.cost.engines import fed_at_once
 from autocomp.errors import DoesNotFit, UnsupportedOp

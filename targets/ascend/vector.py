@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +13,7 @@ from autocomp.targets.ascend.bordered import Inner, asked_outside, bordered_line
 from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
+from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import Geometry, extent, on_chip
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
 from autocomp.targets.ascend.operand import WORD, Operand, number
@@ -25,65 +26,11 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Map
 from autocomp.ir.types import BOOL, DType
-from autocomp.tile.agents import Again, Node, Skewed, Work
+from autocomp.tile.agents import Work
 from autocomp.tile.places import Place
 from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, Value, walk
 
 MTE2, V, MTE3 = "vector.MTE2", "vector.V", "vector.MTE3"
-
-
-@dataclass
-class Frame:
-    """A loop that is being filled: `turn` is the text of its count of rounds; `loads` stand in front of `works`."""
-
-    loop: str
-    turn: str
-    declarations: list[str] = field(default_factory=list)
-    loads: list[Node] = field(default_factory=list)
-    works: list[Node] = field(default_factory=list)
-    early: list[Node] = field(default_factory=list)  # works of the round behind this one
-    late: list[Node] = field(default_factory=list)  # works of the round `by` rounds before
-    by: int = 1
-    joint: Joint | None = None  # a loop in this one that is to run its rounds as well
-
-    @property
-    def body(self) -> tuple[Node, ...]:
-        return (*self.loads, *self.works)
-
-    def again(self, loop: str, limit: str, origin: Sequence[str]) -> Again:
-        """The loop over `loop` in 0 .. limit, its text with the declarations behind `origin`, that of a round's first indices."""
-        inside = [*origin, *self.declarations]
-        now = 1 if self.early else 0
-        parts = [(0, tuple(self.early)), (now, self.body), (now + self.by, tuple(self.late))]
-        parts = [(lag, body) for lag, body in parts if body]
-        last = parts[-1][0] if parts else 0
-        head = f"for (uint32_t {loop} = 0; {loop} < {limit}{f' + {last}' if last else ''}; ++{loop}, ++{self.turn}) {{"
-        if not last:
-            return Again(loop, (head, *("  " + x for x in inside)), self.body, ("}",))
-        behind = tuple(self._behind(lag, last, loop, limit, inside, body) for lag, body in parts)
-        return Again(loop, (head,), behind, ("}", f"{self.turn} -= {last};"))
-
-    def _behind(self, lag: int, last: int, loop: str, limit: str, inside: Sequence[str], body: tuple[Node, ...]) -> Skewed:
-        """A part of the loop that is at the round `lag` rounds before."""
-        if not lag:
-            return Skewed(0, (f"if ({loop} < {limit}) {{", *("  " + x for x in inside)), body, ("}",))
-        now = f"const uint32_t {loop}_now = {loop}, {self.turn}_now = {self.turn};"
-        before = f"const uint32_t {loop} = {loop}_now - {lag}, {self.turn} = {self.turn}_now - {lag};"
-        some = f"{loop} >= {lag}" if lag == last else f"{loop} >= {lag} && {loop} < {limit} + {lag}"
-        return Skewed(lag, (f"if ({some}) {{", "  " + now, "  {", *("  " + x for x in (before, *inside))), body, ("  }", "}"))
-
-
-@dataclass(frozen=True)
-class Joint:
-    """The loop `name` over the rounds of `frame` up to `limit`, with `first`, the text of a round's first indices; it stands behind so many
-    of the works and late works of the frame around it."""
-
-    frame: Frame
-    name: str
-    limit: str
-    first: tuple[str, ...]
-    works: int
-    late: int
 
 
 @dataclass
