@@ -103,16 +103,18 @@ def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int 
     return int(-(-depth // (parts * grain)) * grain)
 
 
-def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False) -> Cost:
+def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, elements: float = 0.0) -> Cost:
     """Seconds of a kernel that vector cores alone compute, in `work.tiles` tiles; `reads`: bytes of each operand. carried: the tiles of a
-    core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by."""
+    core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by. elements: results of a
+    map, each of whose functions of words has many instructions a tile."""
     lim, tiles = chip.limits, max(1, work.tiles)
     cores = chip.cores * lim["vector_cores"]
     rounds = -(-tiles // cores)
     vector = work.vector + work.words * (chip.numbers["word_steps"] - 1)
     units = {"vector unit": vector / chip.vector["f32"], "special functions": work.special / chip.special}
     clocks = sum(units.values()) * cores * chip.clock / tiles
-    s = Stream(rounds, tuple(b / tiles for b in reads), (work.written / tiles,), clocks, len(reads) + 1)
+    calls = len(reads) + 1 + (work.words / elements * chip.numbers["word_steps"] if elements else 0.0)
+    s = Stream(rounds, tuple(b / tiles for b in reads), (work.written / tiles,), clocks, calls)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     if memory == chip.memories[0].name:
         seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip))

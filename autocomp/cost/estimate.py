@@ -127,7 +127,8 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
         work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)),
                              vector=work.vector + chip.numbers["border"] * bordered + chip.numbers["looked_up"] * looked_up)  # fmt: skip
         reads = tuple(n * step * a.element * wide for a, wide, (n, step) in zip(d.operands, lines, taken))
-        return vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives)
+        results = float(prod(d.extent[a] for a in d.grid)) if d.roles.form == "map" else 0.0
+        return vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives, results)
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)

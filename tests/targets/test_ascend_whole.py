@@ -173,7 +173,7 @@ def test_a_division_that_is_a_step_short_is_seen(was, tmp_path):
 
 def test_large_quotients_of_words_are_cheaper_than_the_scalar_units():
     program = autocomp.optimize(graph({"x": "i32[4096, 1024]", "y": "i32[1024]"}, "%0 = floordiv(x, y)"), target="ascend:910b")
-    assert "ac_floordiv_i32(" in next(iter(program.printed.values())).text and program.predicted < 200e-6  # 3968 us by the scalar units
+    assert "ac_floordiv_i32(" in next(iter(program.printed.values())).text and program.predicted < 300e-6  # 3968 us by the scalar units
 
 
 @pytest.mark.parametrize("lines", ['%a = cast(i, to="i64")\n%0 = floordiv(%a, %a)', "%0 = pow(i, i)",
