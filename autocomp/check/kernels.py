@@ -120,6 +120,11 @@ def _rows(r: Random) -> tuple[Inputs, str]:
     return {"a": f"f32[{r.choice((7, 100, 512, 4096, 16384))}, {r.choice((5, 24, 100, 768, 1000, 4096))}]"}, r.choice(ROWS)
 
 
+def _normalised_rows(r: Random) -> tuple[Inputs, str]:
+    """Rows as wide as a model's, of which each element is kept."""
+    return {"a": f"f32[{r.choice((100, 512, 4096))}, {r.choice((320, 768, 1000, 2048))}]"}, r.choice((ROWS[0], ROWS[3]))
+
+
 def _long_rows(r: Random) -> tuple[Inputs, str]:
     return {"a": f"f32[{r.choice((3, 64, 512))}, {r.choice((20000, 32768, 50257, 65536, 131072))}]"}, r.choice(ROWS)
 
@@ -223,7 +228,8 @@ FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make 
     _batched: ("contract", "map"), _bytes: ("contract", "map"), _normalised_product: ("contract", "reduce", "map"),
     _low_rank: ("contract", "chain", "map"), _attention: ("online", "contract", "reduce", "map"),
     _wide_attention: ("online", "contract", "reduce", "map"), _latent: ("online", "contract", "reduce", "map"),
-    _one_query: ("online", "contract", "reduce", "map"), _rows: ("reduce", "map"), _short_rows: ("map",), _same_rows: ("reduce", "map"),
+    _one_query: ("online", "contract", "reduce", "map"), _rows: ("reduce", "map"), _normalised_rows: ("reduce", "map"),
+    _short_rows: ("map",), _same_rows: ("reduce", "map"),
     _long_rows: ("reduce", "map"), _whole: ("reduce", "map"), _columns: ("reduce", "map"), _middle: ("reduce", "map"),
     _pointwise: ("map",), _turned: ("map",), _window: ("reduce", "map"), _convolution: ("contract", "reduce", "map"),
     _winograd: ("contract", "chain", "map"), _tapped: ("contract", "map"), _scan: ("scan", "reduce", "map"), _lookup: ("map",),

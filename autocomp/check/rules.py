@@ -40,7 +40,7 @@ from autocomp.targets import Target, load_target, manifests
 OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for it fire too
 LOOKED = 8  # schedules of a kernel that are looked at
 PRINTED = 2  # of these, how many the target is asked to print
-LARGEST = 12  # kernels of each target whose largest schedule must fit, whatever the samples are
+LARGEST = 32  # kernels of each target whose largest schedule must fit, whatever the samples are
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,

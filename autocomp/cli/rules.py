@@ -181,7 +181,7 @@ def rules_fmt(
     files: Annotated[list[Path], typer.Argument(help="Rule files; each is written anew where its form changes.")],
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where a file is not in the one form.")] = False,
 ) -> None:
-    """Bring rule files into one form that every reader of YAML understands: quotes, indents, blanks. Comments and the order stay.
+    """Bring rule files into one form that every reader of YAML 1.2 understands: quotes, indents, blanks. Comments and the order stay.
 
     Example: autocomp rules fmt mine.yaml
     """

@@ -1,4 +1,4 @@
-"""Rule files in one form, that every reader of YAML understands too: `autocomp rules fmt`.
+"""Rule files in one form, that every reader of YAML 1.2 understands too: `autocomp rules fmt`.
 
     match: contract(m: ?M, n: ?N)      ->    match: "contract(m: ?M, n: ?N)"      what YAML would read as something else is quoted
       where:   [rank(?x) <= 2]         ->      where: [rank(?x) <= 2]             two spaces a level, one behind a colon
