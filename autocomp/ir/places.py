@@ -4,6 +4,7 @@
     ONNX          node 3 'encoder/q' (MatMul)                encoder/q
     torch         layers.0.attention (linear_1)              layers.0.attention (linear_1)
     traced        model.py:12 in block `y = x @ w`           model.py:12
+    in a helper   model.py:3 in norm `..` (called at model.py:12)    model.py:3 <- 12
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from autocomp.ir.rounding import VIEWS
 
 LEAVES = ("input", "param", "const")
 _QUOTED = re.compile(r"node \d+ '(.+)' \(\w+\)")
-_LINE = re.compile(r"(\S+:\d+) in \S+( `.*`)?", re.S)
+_LINE = re.compile(r"(\S+:\d+) in \S+(?: `.*`)?(?: \(called at ([^()]*)\))?", re.S)
 _STEP = re.compile(r"[^./:]*[./:]*")
 _MODULE = re.compile(r"(.+) \((\w+)\)")
 
@@ -54,8 +55,20 @@ def labels_of(graph: Graph, numbers: Iterable[int]) -> tuple[str, ...]:
 
 def short(place: str) -> str:
     """The name alone, as a reader of the model knows it."""
-    found = _QUOTED.fullmatch(place) or _LINE.fullmatch(place)
-    return found[1] if found else place
+    if found := _QUOTED.fullmatch(place):
+        return found[1]
+    found = _LINE.fullmatch(place)
+    return _chain(found[1], found[2]) if found else place
+
+
+def _chain(line: str, callers: str | None) -> str:
+    """`util.py:3 <- model.py:12 <- 40`: a line and what it was called from, a file's name where it is another than before."""
+    out, file = [line], line.rpartition(":")[0]
+    for caller in re.sub(r" and \d+ more$", "", callers or "").split(", ") if callers else ():
+        at, _, number = caller.rpartition(":")
+        out.append(number if at == file else caller)
+        file = at
+    return " <- ".join(out)
 
 
 def summary(places: Iterable[str], most: int = 4) -> str:

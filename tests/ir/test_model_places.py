@@ -15,6 +15,8 @@ from autocomp.ir.types import F32, TensorType
     ("layers.0.attention (linear_1)", "layers.0.attention (linear_1)"),
     ("model.py:12 in block `y = x @ w`", "model.py:12"),
     ("<stdin>:1 in f", "<stdin>:1"),
+    ("m.py:3 in norm `return x / s(x)` (called at m.py:12)", "m.py:3 <- 12"),
+    ("u.py:3 in norm `return (x)` (called at m.py:12, m.py:40, n.py:7 and 2 more)", "u.py:3 <- m.py:12 <- 40 <- n.py:7"),
 ])  # fmt: skip
 def test_the_name_alone(place, name):
     assert short(place) == name
@@ -29,6 +31,8 @@ def test_the_name_alone(place, name):
     (["embed (gather)", "norm (mul)"], "embed, norm"),
     (["m.py:12 in f `x`", "m.py:13 in f `y`"], "m.py: 12, 13"),
     (["m.py:12 in f `x`"], "m.py:12"),
+    (["m.py:3 in n `x` (called at m.py:12)", "m.py:4 in n `y` (called at m.py:12)"], "m.py: 3 <- 12, 4 <- 12"),
+    (["u.py:3 in n `x` (called at m.py:12)", "u.py:3 in n `x` (called at m.py:14)"], "u.py:3 <- m.py: 12, 14"),
     (["node 0 '/enc/q/MatMul' (MatMul)", "node 1 '/enc/q/Add' (Add)"], "/enc/q: MatMul, Add"),
 ])  # fmt: skip
 def test_a_summary_says_what_is_common_once(places, text):
