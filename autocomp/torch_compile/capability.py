@@ -151,7 +151,7 @@ class Trial:
         for n, base in of.items():
             if base.op == "call_function" and sum(b is base for b in of.values()) > 1:
                 while n is not base:
-                    self.why[n] = "it shares memory with another result"
+                    self.why[n] = "it is a view of another result, which torch makes without a copy"
                     n = n.args[0]
 
     def _regroups(self, gm: Any) -> None:

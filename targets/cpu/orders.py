@@ -2,6 +2,7 @@
 
 Each element of a row has a key, an unsigned number that is the smaller the earlier the element stands; keys are sorted with their places
 digit by digit (a stable radix sort, the last digit first; digits that all keys share are left out), so equal elements stay as they stood.
+Where few of a row are asked for, what lies behind them by its first two digits is left out before.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import DType, Sym
 
 SHORT = 48  # elements of a row that are put in one after the other
+FEW = 4  # times as many elements as are asked for, from which on those behind are left out first
 
 
 def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
@@ -52,6 +54,7 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         "  }",
         "  return p;",
         "}",
+        *(_first(name, pair, key, k) if length >= FEW * max(k, SHORT) else ()),
         f"long {name}({', '.join(args)}) {{",
         f"  const long outer = {_count(x.shape[:axis])}, n = {length}L, inner = {_count(x.shape[axis + 1 :])};",
         f"  const long need = 2 * n * sizeof({pair});",
@@ -68,7 +71,7 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         "      if (!held) continue;",
         f"      const {CTYPE[x.dtype.name]} *row = in0 + r / inner * n * inner + r % inner;",
         f"      for (long j = 0; j < n; j++) {{ held[j].key = {name}_key(row[j * inner]); held[j].at = j; }}",
-        f"      const {pair} *p = {name}_sorted(held, held + n, n);",
+        f"      const {pair} *p = {name}_sorted(held, held + n, {f'{name}_first(held, n)' if length >= FEW * max(k, SHORT) else 'n'});",
         f"      for (long j = 0; j < {k}; j++) out0[(r / inner * {k} + j) * inner + r % inner] = {found};",
         "    }",
         "    free(held);",
@@ -78,6 +81,25 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         "",
     ]
     return KernelSource(kernel.name, "\n".join(text), name, ("in0",), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
+
+
+def _first(name: str, pair: str, key: str, k: int) -> list[str]:
+    """A function that keeps the pairs whose first two digits are not behind those of the k-th, in their order; how many they are."""
+    top = 64 if key == "uint64_t" else 32
+    return [
+        f"static long {name}_first({pair} *p, long n) {{",
+        f"  {key} head = 0;",
+        f"  for (long shift = {top - 8}, left = {k}; shift >= {top - 16}; shift -= 8) {{",
+        "    long count[256] = {0}, d = 0;",
+        f"    for (long i = 0; i < n; i++) count[p[i].key >> shift & 255] += shift == {top - 8} || p[i].key >> {top - 8} == head;",
+        "    for (; left > count[d]; d++) left -= count[d];",
+        "    head = head << 8 | d;",
+        "  }",
+        "  long kept = 0;",
+        f"  for (long i = 0; i < n; i++) if (p[i].key >> {top - 16} <= head) p[kept++] = p[i];",
+        "  return kept;",
+        "}",
+    ]
 
 
 def _key(dtype: DType, key: str) -> list[str]:

@@ -108,10 +108,11 @@ def test_gradients_through_attention_and_norms():
 
 
 def test_gradients_through_attention_of_queries_without_keys():
-    q, k, v = (torch.randn(2, 2, 4, 8, requires_grad=True) for _ in range(3))
-    mask = torch.rand(2, 1, 4, 4) > 0.4
+    """Of which two heads share keys."""
+    q, k, v = (torch.randn(1, n, 4, 8, requires_grad=True) for n in (4, 2, 2))
+    mask = torch.rand(1, 1, 4, 4) > 0.4
     mask[0, 0, 1] = False
-    f = lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3).square().mean()
+    f = lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, mask, scale=0.3, enable_gqa=True).square().mean()
     before = len(autocomp.report())
     torch.testing.assert_close(*(torch.autograd.grad(g(q, k, v), (q, k, v)) for g in (compiled(f), f)))
     assert not [s for g in no_errors(before) for s in g.stayed if "attention" in s.op]
@@ -336,6 +337,20 @@ def test_sizes_that_are_symbols(f):
         x = torch.randn(n, 6)
         same(c(x), f(x))
     no_errors(before)
+
+
+def test_sizes_that_tracing_found_equal_are_one():
+    """An image that was halved, doubled and joined with itself has even sides."""
+    def f(x):
+        y = nn.functional.interpolate(nn.functional.avg_pool2d(x, 2), scale_factor=2)
+        return torch.cat((x.relu(), y), 1).exp()
+
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
+    for sides in ((6, 4), (8, 10), (4, 12)):
+        x = torch.randn(2, 3, *sides)
+        same(c(x), f(x))
+    (graph,) = no_errors(before)
+    assert graph.programs == 1 and not graph.stayed and not graph.notes
 
 
 def merged(x, w):

@@ -68,6 +68,14 @@ def test_gradients_of_largest_elements_of_adaptive_pools(size):
     means_the_same(lambda g, x, at: aten.adaptive_max_pool2d_backward(g, x, at), drawn(*y.shape), x, at)
 
 
+@pytest.mark.parametrize("dim", [0, 2])
+def test_gradients_of_normed_weights(dim):
+    v = drawn(3, 4, 5)
+    g = drawn(3, 1, 1) if dim == 0 else drawn(1, 1, 5)
+    norms = v.norm(dim=[k for k in range(3) if k != dim], keepdim=True)
+    means_the_same(lambda w, v, g, n: aten._weight_norm_interface_backward(w, v, g, n, dim), drawn(3, 4, 5), v, g, norms, zeros=False)
+
+
 GRIDS = [(0, 0, True), (0, 1, False), (0, 2, True), (0, 2, False), (1, 2, True)]
 
 

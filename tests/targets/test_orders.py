@@ -61,6 +61,17 @@ def test_orders_on_cpus(dtype, largest, shape, k, axis):
     check(program, drawn(dtype, shape, axis), k, axis, largest)
 
 
+LONG = [("i32", True, (3, 700), 20, 1), ("f32", False, (900, 2), 100, 0), ("i8", True, (2, 400), 17, 1), ("f16", True, (300,), 40, 0)]
+
+
+@pytest.mark.parametrize(("dtype", "largest", "shape", "k", "axis"), LONG)
+def test_the_first_of_long_rows_on_cpus(dtype, largest, shape, k, axis):
+    """What lies behind the last of them by its first digits is not put in order."""
+    program = autocomp.optimize(text(dtype, shape, k, axis, largest))
+    assert "_first(held, n)" in program.kernels[0].source
+    check(program, drawn(dtype, shape, axis), k, axis, largest)
+
+
 @needs_compiler
 @pytest.mark.parametrize(("dtype", "largest", "shape", "k", "axis"), CASES)
 def test_orders_on_gpus(dtype, largest, shape, k, axis, model, tmp_path):

@@ -6,15 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, row
+from autocomp.frontends.torch.products import repeated_heads
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, F64, I64, dim_hint
+from autocomp.ir.types import BOOL, F32, F64, I64, Dim, dim_hint
 
 NAME = "_scaled_dot_product_flash_attention_for_cpu"
 STORED = 2**22  # scores that a way back stores; torch's own holds a few rows of them at a time
 
 
 def _scores(c: Call, q: Node, k: Node, mask: Node | None, is_causal: bool, scale: float | None) -> Node:
-    """[batch, heads, queries, keys], at least in f32; -inf where a query does not see a key."""
+    """[batch, heads, queries, keys], at least in f32; -inf where a query does not see a key. k: as many heads as q."""
     wide = F64 if q.type.dtype == F64 else F32
     s = c.op("matmul", c.cast(q, wide), c.op("transpose", c.cast(k, wide), perm=(0, 1, 3, 2)))
     s = c.op("mul", s, c.b.const(_scale(q, scale), wide))
@@ -31,6 +32,18 @@ def _scale(q: Node, scale: float | None) -> float:
     return scale if scale is not None else float(q.type.shape[-1]) ** -0.5  # type: ignore[arg-type]
 
 
+def _of_heads(c: Call, x: Node, q: Node) -> Node:
+    """Keys or values with a head for each of the queries'."""
+    return x if x.type.shape[1] == q.type.shape[1] else repeated_heads(c, x, q)
+
+
+def _summed(c: Call, x: Node, heads: Dim) -> Node:
+    """Over the queries' heads that share one."""
+    batch, all_heads, *rest = x.type.shape
+    each = int(all_heads) // int(heads)  # type: ignore[arg-type]
+    return c.op("reduce_sum", c.op("reshape", x, shape=(batch, heads, each, *rest)), axes=(2,), keepdims=False)
+
+
 def _refuse_large(c: Call, q: Node, k: Node) -> None:
     batch, heads, queries, _ = map(dim_hint, q.type.shape)
     if (many := batch * heads * queries * dim_hint(k.type.shape[2])) > STORED:
@@ -44,7 +57,7 @@ def _with_sums(c: Call, q: Node, k: Node, v: Node, dropout: float = 0.0, is_caus
     if 1 not in c.read:
         return y, None
     _refuse_large(c, q, k)
-    s = _scores(c, q, k, attn_mask, is_causal, scale)
+    s = _scores(c, q, _of_heads(c, k, q), attn_mask, is_causal, scale)
     last, zero = s.type.rank - 1, c.b.const(0, s.type.dtype)
     top = c.op("reduce_max", s, axes=(last,), keepdims=True)
     base = c.op("where", c.op("eq", top, c.b.const(float("-inf"), s.type.dtype)), zero, top)
@@ -61,6 +74,7 @@ def _way_back(c: Call, grad: Node, q: Node, k: Node, v: Node, out: Node, sums: N
     if dropout:
         raise c.refuse(f"drops out {dropout} of the weights", "torch's own way back draws them again")
     _refuse_large(c, q, k)
+    heads, k, v = k.type.shape[1], _of_heads(c, k, q), _of_heads(c, v, q)
     turned = lambda x: c.op("transpose", x, perm=(0, 1, 3, 2))
     s = _scores(c, q, k, attn_mask, is_causal, scale)
     wide = s.type.dtype
@@ -70,5 +84,6 @@ def _way_back(c: Call, grad: Node, q: Node, k: Node, v: Node, out: Node, sums: N
     of_rows = c.op("reduce_sum", c.op("mul", grad, out), axes=(3,), keepdims=True)
     of_scores = c.op("mul", p, c.op("sub", c.op("matmul", grad, turned(v)), of_rows))
     of_scores = c.op("mul", of_scores, c.b.const(_scale(q, scale), wide))
-    found = c.op("matmul", of_scores, k), c.op("matmul", turned(of_scores), q), c.op("matmul", turned(p), grad)
+    shared = lambda x: x if heads == q.type.shape[1] else _summed(c, x, heads)
+    found = c.op("matmul", of_scores, k), shared(c.op("matmul", turned(of_scores), q)), shared(c.op("matmul", turned(p), grad))
     return tuple(c.cast(x, t.dtype) for x, t in zip(found, c.outs))

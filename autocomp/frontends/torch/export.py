@@ -207,7 +207,14 @@ class Reader:
         return TensorType(DTYPES[DTYPE[name]], tuple(self.dim(d, node) for d in v.shape))
 
     def dim(self, d: Any, node: Any) -> Dim:
-        return d if isinstance(d, int) else self.sizes.dim(d, place_of(node))
+        if isinstance(d, int):
+            return d
+        try:
+            return self.sizes.dim(d, place_of(node))
+        except UnsupportedOp as e:
+            if node.op != "call_function" or not any(map(d.node.shape_env.is_unbacked_symint, d.node.expr.free_symbols)):
+                raise
+            raise UnsupportedOp(f"{node.target}: {e.what}", where=place_of(node), hint=e.hint) from None
 
     def symbol(self, expr: Any, size: Any) -> Sym:
         """The symbol of torch's with the bounds that torch found."""

@@ -153,7 +153,8 @@ def decompose(program: Any, name: str) -> Any:
         writer = next(_writers(program), None)
         if writer is not None:
             spec, node = writer
-            raise UnsupportedOp(f"'{spec.target}' is changed in place by {node.target}", where=place_of(node) or name, hint=PURE) from e
+            written = spec.target or spec.arg.name
+            raise UnsupportedOp(f"'{written}' is changed in place by {node.target}", where=place_of(node) or name, hint=PURE) from e
         raise ModelError(f"torch cannot decompose it: {_first_line(e)}", where=name,
                          hint="torch.export.export(..).run_decompositions() shows torch's own report") from e  # fmt: skip
 

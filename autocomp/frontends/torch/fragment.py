@@ -13,7 +13,7 @@ from typing import Any
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch import attention_gradients, dispatched  # noqa: F401  (their rows stand in TABLE)
 from autocomp.frontends.torch.export import Reader, to_numpy
-from autocomp.frontends.torch.sizes import Sizes, is_size
+from autocomp.frontends.torch.sizes import Sizes, guarded, is_size
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import BOOL, Dim, Sym, TensorType
 
@@ -46,7 +46,7 @@ def layout_of(x: Any, sizes: Mapping[Any, int] | None = None) -> Layout | None:
         step: Any = 1
         for k in reversed(order):
             if k in counts and k not in repeated:
-                if strides[k] != step:
+                if strides[k] != step and not _is_zero(strides[k] - step):
                     break
                 step = step * shape[k]
         else:
@@ -58,8 +58,12 @@ def _known(n: Any, sizes: Mapping[Any, int] | None) -> Any:
     """A size or step: a number, or torch's expression."""
     if not is_size(n):
         return int(n)
-    expr = n.node.expr.xreplace(sizes) if sizes else n.node.expr
+    expr = n.node.expr.xreplace(sizes) if sizes else guarded(n, whole=False)
     return int(expr) if expr.is_number else expr
+
+
+def _is_zero(difference: Any) -> bool:
+    return not isinstance(difference, int) and difference.expand() == 0
 
 
 def _hints(x: Any) -> dict[Any, int]:

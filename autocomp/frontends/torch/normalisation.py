@@ -117,3 +117,18 @@ def _per_channel(c: Call, x: Node, w: Node | None, b: Node | None, channels: tup
     of = lambda v: c.op("reshape", c.cast(v, x.type.dtype), shape=(*lead(v), *[1] * (x.type.rank - 1 - len(lead(v)))))
     x = x if w is None else c.op("mul", x, of(w))
     return x if b is None else c.op("add", x, of(b))
+
+
+@row("_weight_norm_interface_backward")
+def _weight_norm_back(c: Call, grad: Node, v: Node, g: Node, norms: Node, dim: int) -> tuple[Node, Node]:
+    """Gradients of direction and length of a weight g * v / norm(v), whose norms are over all dimensions but one."""
+    dtype = v.type.dtype
+    axes = tuple(k for k in range(v.type.rank) if k != dim % v.type.rank)
+    shape = tuple(1 if k in axes else d for k, d in enumerate(v.type.shape))
+    grad, v, g, norms = (wide(c, x) for x in (grad, v, g, norms))
+    along = lambda x: c.op("reshape", c.cast(x, v.type.dtype), shape=shape)
+    lengths, norms = along(g), along(norms)
+    unit = c.op("div", v, norms)
+    of_length = c.op("reduce_sum", c.op("mul", grad, unit), axes=axes, keepdims=True)
+    of_v = c.op("mul", c.op("div", lengths, norms), c.op("sub", grad, c.op("mul", unit, of_length)))
+    return c.cast(of_v, dtype), c.cast(c.op("reshape", of_length, shape=g.type.shape), c.outs[1].dtype)

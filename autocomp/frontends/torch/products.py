@@ -115,7 +115,7 @@ def _attention(c: Call, q: Node, k: Node, v: Node, mask: Node | None = None, dro
         raise c.refuse(f"drops out {dropout} of the weights", "export the model in eval mode")
     d = q.type.dtype
     if enable_gqa and k.type.shape[-3] != q.type.shape[-3]:
-        k, v = (_repeated(c, x, q) for x in (k, v))
+        k, v = (repeated_heads(c, x, q) for x in (k, v))
     rank = k.type.rank
     s = c.op("matmul", q, c.op("transpose", k, perm=(*range(rank - 2), rank - 1, rank - 2)))
     s = c.op("mul", s, c.b.const(scale if scale is not None else float(q.type.shape[-1]) ** -0.5, d))  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ def _attention(c: Call, q: Node, k: Node, v: Node, mask: Node | None = None, dro
     return c.op("where", found, y, c.b.const(0, d))
 
 
-def _repeated(c: Call, x: Node, q: Node) -> Node:
+def repeated_heads(c: Call, x: Node, q: Node) -> Node:
     """Each head of x as often as q has heads for it."""
     *batch, heads, n, e = x.type.shape
     times = int(q.type.shape[-3]) // int(heads)  # type: ignore[arg-type]

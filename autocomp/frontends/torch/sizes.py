@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
@@ -21,6 +22,39 @@ def is_size(x: Any) -> bool:
     return hasattr(x, "node") and hasattr(x.node, "expr")
 
 
+def guarded(x: Any, whole: bool = True) -> Any:
+    """torch's expression of a size, with its quotients as what tracing asked of them: where n that was halved and doubled is joined with n,
+    it is even, and `2*(n//2)` is n; where `n//2` is added to 4 elements, it is 4. `whole`: only where no fraction of a symbol is left."""
+    expr, env = x.node.expr, x.node.shape_env
+    if expr.is_number or expr.is_symbol or not env.guards:
+        return expr
+    known = _GUARDED.setdefault(env, {})
+    if expr not in known:
+        known[expr] = _exact(expr, env)
+    found = known[expr]
+    return expr if whole and any(n.is_Rational and not n.is_Integer for n in found.atoms()) else found
+
+
+_GUARDED: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()  # of torch's environments of symbols
+
+
+def _exact(expr: Any, env: Any) -> Any:
+    from sympy import Eq, Integer, Mod
+
+    if type(expr).__name__ not in ("FloorDiv", "CleanDiv"):
+        return expr.func(*(_exact(e, env) for e in expr.args)).expand() if expr.args else expr
+    of, by = (_exact(e, env) for e in expr.args)
+    hint = expr.xreplace(env.backed_var_to_val)
+    holds = lambda said: env._maybe_evaluate_static(said) == True  # noqa: E712  (one of sympy's)
+    if hint.is_Integer and holds(Eq(expr, hint)):
+        return Integer(hint)
+    whole = _whole(of, by) if not of.atoms(type(expr)) and not by.atoms(type(expr)) else None
+    if whole is not None and all(n.is_Integer or not n.is_number for n in whole.atoms()):
+        return whole
+    even = by.is_Integer and (holds(Eq(Mod(expr.args[0], by), 0)) or holds(Eq(by * expr, expr.args[0])))
+    return of / by if even else expr.func(of, by)
+
+
 class Sizes:
     """`symbol` gives the dimension of a symbol of torch's; `said`: an input that has a symbol which no other input has, None where there is
     none; `read`: numbers that are read from tensors, as scalars."""
@@ -31,7 +65,7 @@ class Sizes:
 
     def dim(self, x: Any, where: str) -> Dim:
         """As a dimension. Raises UnsupportedOp where it is computed."""
-        expr = x.node.expr
+        expr = guarded(x)
         if expr.is_number:
             return int(expr)
         if expr.is_symbol:
