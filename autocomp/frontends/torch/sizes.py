@@ -30,7 +30,8 @@ def guarded(x: Any, whole: bool = True) -> Any:
         return expr
     known = _GUARDED.setdefault(env, {})
     if expr not in known:
-        known[expr] = _exact(expr, env)
+        exact = _exact(expr, env)
+        known[expr] = expr if exact == expr.expand() else exact  # a product of sums stays one
     found = known[expr]
     return expr if whole and any(n.is_Rational and not n.is_Integer for n in found.atoms()) else found
 
@@ -65,7 +66,7 @@ class Sizes:
 
     def dim(self, x: Any, where: str) -> Dim:
         """As a dimension. Raises UnsupportedOp where it is computed."""
-        expr = guarded(x)
+        expr = guarded(x) if self.said is not None else x.node.expr  # what torch.compile asks of sizes is looked at in each call
         if expr.is_number:
             return int(expr)
         if expr.is_symbol:
