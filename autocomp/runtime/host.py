@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
@@ -62,20 +61,15 @@ class HostExecutor:
         call = self._begin(feed)
         try:
             self._calls(call)
-            with self._memory_told(call):
-                out = self._outputs(call)
-        finally:
-            self._end(call)
-        out = as_named(given_back(feed, out), self.calls.source.output_orders)
-        return in_order(self.calls, feed, out) if self.calls.donated else out
-
-    @contextmanager
-    def _memory_told(self, call: _Call) -> Iterator[None]:
-        """Raises AutocompError where memory ends."""
-        try:
-            yield
+            out = self._outputs(call)
         except MemoryError as e:
             raise self._no_memory(self.values(call.frame.key), e) from None
+        finally:
+            self._end(call)
+        out = given_back(feed, out)
+        if orders := self.calls.source.output_orders:
+            out = as_named(out, orders)
+        return in_order(self.calls, feed, out) if self.calls.donated else out
 
     def _outputs(self, call: _Call) -> dict[str, np.ndarray]:
         out: dict[str, np.ndarray] = {}
@@ -118,8 +112,10 @@ class HostExecutor:
         return total[1:]
 
     def _segment(self, first: int, last: int, opaque: bool, call: _Call) -> None:
-        with self._memory_told(call):
+        try:
             self._start(first, last, opaque, call)
+        except MemoryError as e:
+            raise self._no_memory(self.values(call.frame.key), e) from None
 
     def _start(self, first: int, last: int, opaque: bool, call: _Call) -> None:
         if not opaque:
@@ -170,7 +166,8 @@ class HostExecutor:
     def _begin(self, feed: Mapping[str, Any]) -> _Call:
         """A call over these inputs, ready to run; `_end` is to come. Raises ModelError, and AutocompError where there is no memory."""
         given = {name: host_array(feed[name], name) for name in self._inputs if name in feed}
-        given = in_memory_order(given, self.calls.source.input_orders)
+        if orders := self.calls.source.input_orders:
+            given = in_memory_order(given, orders)
         values = input_sizes(self.calls.source, given)
         if self.calls.donated:
             check_donated(self.calls.donated.values(), feed, given)
