@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, guard_text, literal, rounded, scalar_function, working
+from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.tree import Node
 from autocomp.targets.cpu.values import Values
 from autocomp.targets.cpu.vectors import Vector, kind_of, vector_of
 
-from autocomp.ir.body import Expr
+from autocomp.ir.body import Expr, Gather, Index
 from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
 
@@ -42,8 +43,15 @@ class Statements(Values):
 
     def expression(self, e: Expr) -> str:
         if self.vector is not None:
-            return Vector(self.vector_read, self.vector).text(e)
+            return Vector(self.vector_read, self.vector, self.looked_up).text(e)
         return Scalar(self.read, self.table).text(e)
+
+    def looked_up(self, e: Gather) -> str:
+        """Neighbours in a row of a tensor that is looked up (`vectors.is_row`)."""
+        (*places, last), t = e.index, next(t for t in self.nest.inputs if t.name == e.tensor)
+        at = self.table_place(t, [Scalar(self.read, self.table).text(x) for x in places])
+        assert isinstance(last, Index)
+        return self._get(f"&{self.pointer_of(t)}[({at})*{t.shape[-1]} + {index_text(last.index)}]", "1", t.dtype)
 
     def reduce(self, s: Stmt) -> None:
         fn, d = str(s.expr), self.dtype(s.dst)

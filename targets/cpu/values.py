@@ -13,6 +13,7 @@ from autocomp.targets.cpu.tree import Node
 from autocomp.targets.cpu.vectors import kind_of, mask_text, select, stored_as, vector_of
 
 from autocomp.ir.types import DType, same_number
+from autocomp.tile.program import Tensor
 
 
 class Values:
@@ -124,13 +125,20 @@ class Values:
     def table(self, tensor: str, index: list[str]) -> str:
         """A data-dependent read; indices are clamped into the tensor."""
         t = next(t for t in self.nest.inputs if t.name == tensor)  # whole: other views of its buffer may lack dimensions of one element
-        pointer = next(v.pointer for v in self.nest.views.values() if v.tensor == t.name)
+        text = f"{self.pointer_of(t)}[{self.table_place(t, index)}]"
+        return f"s_from_{t.dtype.name}({text})" if t.dtype.name in ("f16", "bf16") else text
+
+    def pointer_of(self, t: Tensor) -> str:
+        """The C pointer of a tensor that is looked up."""
+        return next(v.pointer for v in self.nest.views.values() if v.tensor == t.name)
+
+    def table_place(self, t: Tensor, index: Sequence[str]) -> str:
+        """The place over the first dimensions of a tensor; each index is clamped."""
         text = "0"
-        for i, d in zip(index, t.shape, strict=True):
+        for i, d in zip(index, t.shape):
             size = d if isinstance(d, int) else d.name
             text = f"({text})*{size} + ac_place({i}, {size})"
-        text = f"{pointer}[{text}]"
-        return f"s_from_{t.dtype.name}({text})" if t.dtype.name in ("f16", "bf16") else text
+        return text
 
     def vector_read(self, name: str) -> str:
         """A value at the lanes of the current vector: floats (vf), integers of 32 bits (vi) or a mask (vm)."""

@@ -7,7 +7,7 @@ What memory holds in fewer bits is widened by its load and narrowed by its store
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from autocomp.targets.cpu.expressions import factors, guard_text, literal, working
 from autocomp.targets.cpu.flat import index_text
@@ -63,7 +63,8 @@ def vector_of(text: str, d: DType) -> str:
 
 def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
     """Can the statement run over `axis` in vectors?"""
-    names = [s.dst, *s.srcs]
+    made = list(_lane_nodes(nest, s.expr, axis)) if isinstance(s.expr, Expr) else []
+    names = [s.dst, *([e.name for e in made if isinstance(e, Value)] if made else s.srcs)]
     if not nest.vectors or s.op == "mma" or any(not vector_value(nest, n, axis) for n in names if n in nest.views or n in nest.slots):
         return False
     if s.op == "reduce":
@@ -71,7 +72,32 @@ def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
         if str(s.expr) in ("max", "min") and nest.dtype_of(s.dst).is_int and axis not in s.axis.split(","):  # of bytes in 32 bits a byte
             kind = kind_of(nest.dtype_of(s.dst))
         return str(s.expr) in FOLDS and all(kind_of(nest.dtype_of(x)) == kind for x in s.srcs)
-    return not isinstance(s.expr, Expr) or all(_vector_node(nest, e, axis) for e in postorder(s.expr))
+    return all(_vector_node(nest, e, axis) for e in made)
+
+
+def _lane_nodes(nest: Nest, e: Expr, axis: str) -> Iterator[Expr]:
+    """The nodes of an expression that are computed in lanes: not the place of a row that is looked up, which is one for all of them."""
+    yield e
+    if not (isinstance(e, Gather) and is_row(nest, e, axis)):
+        for a in e.args:
+            yield from _lane_nodes(nest, a, axis)
+
+
+def is_row(nest: Nest, e: Gather, axis: str) -> bool:
+    """Do neighbours along the axis read neighbours of a tensor, none outside of it: at one place on every dimension but the last?"""
+    size, last = next(t.shape[-1] for t in nest.inputs if t.name == e.tensor), e.index[-1]
+    if not isinstance(size, int) or not isinstance(last, Index) or last.index.coef(axis) != 1 or not plain_in(last.index, axis):
+        return False
+    known = {a: n for a, n in nest.extent.items() if isinstance(n, int)}
+    if not last.index.names() <= known.keys() or last.index.range(known)[0] < 0 or last.index.range(known)[1] >= size:
+        return False
+    return not any(axis in _varies_with(nest, x) for i in e.index[:-1] for x in postorder(i))
+
+
+def _varies_with(nest: Nest, e: Expr) -> Collection[str]:
+    if isinstance(e, Value):
+        return nest.axes_of(e.name)
+    return e.index.names() if isinstance(e, Index) else {n for g in e.guard for n in g.names()} if isinstance(e, Inside) else ()
 
 
 def vector_value(nest: Nest, name: str, axis: str) -> bool:
@@ -112,7 +138,7 @@ def _small(nest: Nest, e: Expr, axis: str) -> bool:
 
 def _vector_node(nest: Nest, e: Expr, axis: str) -> bool:
     if isinstance(e, Gather):
-        return False
+        return bool(kind_of(e.dtype)) and is_row(nest, e, axis)
     if isinstance(e, Inside):
         return all(plain_in(g, axis) for g in e.guard)
     if isinstance(e, Index):
@@ -143,10 +169,11 @@ def _lanes(e: Expr) -> str:
 
 
 class Vector:
-    """Vector text: `read(name)` gives a vector of a value; `axis` is the one that runs across the lanes."""
+    """Vector text: `read(name)` gives a vector of a value, `row(e)` one of a row that is looked up; `axis` is the one that runs across the
+    lanes."""
 
-    def __init__(self, read: Callable[[str], str], axis: str = "") -> None:
-        self.read, self.axis = read, axis
+    def __init__(self, read: Callable[[str], str], axis: str = "", row: Callable[[Gather], str] | None = None) -> None:
+        self.read, self.axis, self.row = read, axis, row
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Value):
@@ -162,6 +189,8 @@ class Vector:
             same, lanes = mask_text(e.guard, self.axis)
             whole = f"vi_set(-{same})" if same else ""
             return f"({whole} & {lanes})" if whole and lanes else f"({lanes})" if lanes else whole or "vi_set(-1)"
+        if isinstance(e, Gather) and self.row is not None:
+            return self.row(e)
         assert isinstance(e, Map), type(e)
         if e.fn == "where" and isinstance(e.args[0], Inside) and not any(self.axis in g.names() for g in e.args[0].guard):
             kind = "vf" if _lanes(e) == "vf" else "vi"  # GCC drops may_alias from a product's type, and ?: wants equal types

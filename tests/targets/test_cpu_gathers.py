@@ -28,3 +28,33 @@ def test_an_index_made_of_a_comparison(index):
     program = autocomp.optimize(text, cache=False)
     t, x = np.arange(21, dtype="f4") + 1, np.where(np.arange(21) % 3, 1, -1).astype("f4")
     np.testing.assert_array_equal(program(t, x), t[(x <= 0).astype(int)])
+
+
+TABLES = {"f32": "f4", "f16": "f2", "u8": "u1", "i32": "i4"}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_that_are_looked_up_come_in_vectors(kind, axis):
+    """With a short last vector, indices from the end, and a map behind; where the looked-up axis is the last one, lane by lane."""
+    shape = (9, 37) if axis == 0 else (37, 9)
+    behind = "%1 = neg(%0)" if kind in ("f32", "f16") else "%1 = max(%0, %0)"
+    text = f"graph g\ninput t: {kind}{list(shape)}\ninput at: i64[11]\n%0 = gather(t, at, axis={axis})\n{behind}\noutput y = %1\n"
+    program = autocomp.optimize(text, target="cpu", cache=False, threads=1)
+    rng = np.random.default_rng(3)
+    t = rng.integers(0, 200, shape).astype(TABLES[kind])
+    at = np.array([0, 8, -1, 3, 3, -9, 5, 1, 7, -2, 4])
+    want = np.take(t, at, axis)
+    got = program(t, at)
+    np.testing.assert_array_equal(got, -want if kind in ("f32", "f16") else want)
+    loads = [line for line in program.source().splitlines() if "ac_place(" in line and "_load" in line]
+    assert len(loads) == (2 if axis == 0 else 0)
+
+
+def test_rows_of_rows_are_looked_up():
+    """The row's number is an element of another row; the last index begins behind the row's first element."""
+    text = ("graph g\ninput t: f32[7, 40]\ninput first: i64[5]\ninput at: i64[6]\n%0 = gather(first, at, axis=0)\n%1 = gather(t, %0, axis=0)\n"
+            "%2 = slice(%1, starts=[0, 3], limits=[6, 38], steps=[1, 1])\noutput y = %2\n")  # fmt: skip
+    program = autocomp.optimize(text, target="cpu", cache=False, threads=1)
+    t, first, at = np.random.default_rng(1).standard_normal((7, 40)).astype("f4"), np.array([6, 0, 3, 1, -1]), np.array([4, 0, 2, 2, 1, -3])
+    np.testing.assert_array_equal(program(t, first, at), t[first[at]][:, 3:38])
