@@ -51,6 +51,8 @@ _TABLE = (
     Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),
     Directive("stage_windows", "elements that several windows read are loaded and mapped once, into a buffer with borders"),
     Directive("unroll_and_jam", "several rows of windows are summed side by side, so that no sum waits for its own last term"),
+    Directive("index_set_split", "a loop over vectors runs apart over each range in which the conditions on its axis are decided",
+              neutral="whether a condition on an index is asked at each vector or once a loop is no operation that is counted"),
     Directive("turned_store", "results leave through shared memory in memory's order, where threads have no neighbours of it"),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",
               neutral="how much of a patch is still in a cache beside shared memory depends on what blocks of a core do at once"),

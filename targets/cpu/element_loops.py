@@ -15,7 +15,8 @@ from autocomp.targets.cpu.vectors import vectorizes
 from autocomp.tile.program import Stmt
 
 FULL = 16  # elements of an axis from which vectors along it are well filled
-APART = {1: 1.0, 2: 0.5, 3: 0.3, 4: 0.3}  # step between neighbours -> worth of lanes that read so, of lanes side by side; others' is none
+# step between neighbours -> worth of lanes that read so, of lanes side by side; others' is none
+APART = {1: 1.0, -1: 0.7, 2: 0.5, 3: 0.3, 4: 0.3}
 LAST = 1e-3
 
 

@@ -54,9 +54,9 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
             t = next(t for t in tensors if t.buffer == b)
             args.append(f"{const}{CTYPE[t.dtype.name]} *restrict {pointer[t.name]}")
     args += [f"long {s}" for s in nest.sizes]
-    printer = Printer(nest, tree, lanes, registers, options, "unroll_and_jam" in directives)
+    printer = Printer(nest, tree, lanes, registers, options, directives)
     body = printer.body()
-    used = {"stage_windows": bool(nest.buffers), "unroll_and_jam": printer.jams}
+    used = {"stage_windows": bool(nest.buffers), "unroll_and_jam": printer.jams, "index_set_split": printer.splits}
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(program).splitlines()))
     text = [
         f"/*\n{comment.replace('*/', '* /')}\n */",

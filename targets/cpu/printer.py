@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction
 from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
+from autocomp.targets.cpu.flat import Coef
+from autocomp.targets.cpu.index_set_split import ranges
 from autocomp.targets.cpu.interior import interior
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile
@@ -30,7 +32,7 @@ class Printer(Rows):
     """Prints the body of one kernel."""
 
     def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16,
-                 options: Options = Options(), jam: bool = False) -> None:  # noqa: B008  # fmt: skip
+                 options: Options = Options(), directives: Collection[str] = ()) -> None:  # noqa: B008  # fmt: skip
         super().__init__(nest, tree)
         self.nest: Nest = nest
         self.tree, self.lanes, self.registers, self.parallel = tree, lanes, registers, options.parallel_outer
@@ -38,7 +40,8 @@ class Printer(Rows):
         self.row: str | None = None  # axis of the loop around passes over rows
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
         self.started: set[int] = set()
-        self.jam, self.jams = jam, False  # whether rows may be summed side by side, and whether some are
+        self.jam, self.jams = "unroll_and_jam" in directives, False  # whether rows may be summed side by side, and whether some are
+        self.split, self.splits = "index_set_split" in directives, False  # the same of loops that run over ranges
         self.heap: list[tuple[str, str, str]] = []
 
     # ---- the kernel
@@ -296,11 +299,20 @@ class Printer(Rows):
                 self.assign(s.dst, self.fold(s, so_far, total))
 
     def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
+        parts = ranges(self.nest, n) if self.split else []
+        for first, end in parts:
+            self.splits = True
+            self.within = {n.axis: (first, end - 1)}
+            self._vector_loop(n, str(first), str(end), folds, end - first)
+            self.within = {}
+        if not parts:
+            self._vector_loop(n, lo, hi, folds, extent_in_tile(self.nest, n.axis))
+
+    def _vector_loop(self, n: Point, lo: str, hi: str, folds: list[Stmt], extent: Coef) -> None:
         a, step = n.axis, self.lanes
         self.w("{")
         self.depth += 1
         self.w(f"long {a} = {lo};")
-        extent = extent_in_tile(self.nest, a)
         if not isinstance(extent, int) or extent >= step:
             self.w(f"const long {a}_end = {hi};")
             chains = self.chains if folds and (not isinstance(extent, int) or extent >= 2 * self.chains * step) else 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from autocomp.targets.cpu.expressions import CTYPE, Scalar, guard_text, literal, rounded, scalar_function, working
 from autocomp.targets.cpu.flat import index_text
+from autocomp.targets.cpu.index_set_split import decided
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.tree import Node
 from autocomp.targets.cpu.values import Values
@@ -42,6 +43,7 @@ class Statements(Values):
         return vector_of(text, working(d)) if self.vector is not None and kind_of(d) else text
 
     def expression(self, e: Expr) -> str:
+        e = decided(e, self.within)
         if self.vector is not None:
             return Vector(self.vector_read, self.vector, self.looked_up).text(e)
         return Scalar(self.read, self.table).text(e)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from autocomp.targets.cpu.expressions import guard_text, literal, working
 from autocomp.targets.cpu.flat import View, index_text
+from autocomp.targets.cpu.index_set_split import Ranges, guards
 from autocomp.targets.cpu.lower import Nest
 from autocomp.targets.cpu.storage import Place, places
 from autocomp.targets.cpu.tree import Node
@@ -18,7 +19,8 @@ from autocomp.tile.program import Tensor
 
 class Values:
     """The text of a kernel so far (`lines`) and its values' places; `vector` is the axis that vectors run over right now, of whose
-    lanes the first `part` count ("" for all); `folded`: reduced values whose place is a variable for a part of their terms."""
+    lanes the first `part` count ("" for all); `folded`: reduced values whose place is a variable for a part of their terms; `within`:
+    axes of which the current loop runs over a range alone."""
 
     def __init__(self, nest: Nest, tree: Sequence[Node]) -> None:
         self.nest = nest
@@ -28,6 +30,7 @@ class Values:
         self.vector: str | None = None
         self.part = ""
         self.folded: dict[str, str] = {}
+        self.within: Ranges = {}
 
     def w(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
@@ -120,7 +123,10 @@ class Values:
         text = f"{v.pointer}[{v.flat.text()}]"
         if v.dtype.name in ("f16", "bf16"):
             text = f"s_from_{v.dtype.name}({text})"
-        return f"({guard_text(v.guard)} ? {text} : {literal(v.fill, v.dtype)})" if v.guard else text
+        guard = guards(v.guard, self.within)
+        if guard is None:
+            return literal(v.fill, v.dtype)
+        return f"({guard_text(guard)} ? {text} : {literal(v.fill, v.dtype)})" if guard else text
 
     def table(self, tensor: str, index: list[str]) -> str:
         """A data-dependent read; indices are clamped into the tensor."""
@@ -148,16 +154,18 @@ class Values:
             v, kind = self.nest.views[name], kind_of(d)
             stride = v.flat.stride(self.vector)
             at, fill = f"&{v.pointer}[{v.flat.text()}]", vector_of(literal(v.fill, v.dtype), d)
-            if stride == 0 and not any(self.vector in g.names() for g in v.guard):
+            if (guard := guards(v.guard, self.within)) is None:
+                return fill
+            if stride == 0 and not any(self.vector in g.names() for g in guard):
                 return vector_of(self.load(v), d)
-            same, lanes = mask_text(v.guard, self.vector, self.part)
+            same, lanes = mask_text(guard, self.vector, self.part)
             if lanes:
                 ok = f"({lanes}{f' & vi_set(-{same})' if same else ''})"
                 s = stored_as(d)
                 text = f"{kind}_load{s}_where({ok}, {at})" if stride == 1 else f"{kind}_strided{s}_where({ok}, {at}, {stride})"
                 return text if same_number(v.fill, 0) else f"{select(kind)}({ok}, {text}, {fill})"
             text = self._get(at, str(stride), d)
-            return f"({guard_text(v.guard)} ? {text} : {fill})" if v.guard else text
+            return f"({guard_text(guard)} ? {text} : {fill})" if guard else text
         p, w = self.places[name], working(d)
         if name in self.nest.buffers:
             at, (step, near) = f"&{name}[{self.offset(p, self.places_read(name))}]", self._step_read(name, self.vector)

@@ -53,7 +53,8 @@ def test_rows_that_are_looked_up_come_in_vectors(kind, axis):
 
 def test_rows_of_rows_are_looked_up():
     """The row's number is an element of another row; the last index begins behind the row's first element."""
-    text = ("graph g\ninput t: f32[7, 40]\ninput first: i64[5]\ninput at: i64[6]\n%0 = gather(first, at, axis=0)\n%1 = gather(t, %0, axis=0)\n"
+    text = ("graph g\ninput t: f32[7, 40]\ninput first: i64[5]\ninput at: i64[6]\n"
+            "%0 = gather(first, at, axis=0)\n%1 = gather(t, %0, axis=0)\n"
             "%2 = slice(%1, starts=[0, 3], limits=[6, 38], steps=[1, 1])\noutput y = %2\n")  # fmt: skip
     program = autocomp.optimize(text, target="cpu", cache=False, threads=1)
     t, first, at = np.random.default_rng(1).standard_normal((7, 40)).astype("f4"), np.array([6, 0, 3, 1, -1]), np.array([4, 0, 2, 2, 1, -3])

@@ -144,6 +144,7 @@ AC_INLINE vf vf_first_n(vf a, vf b, long n) { return (vf)_mm512_mask_mov_ps((__m
 AC_INLINE vf vf_strided(const float *p, long s) {
   if (__builtin_constant_p(s) && s == 2) /* the last element of the second vector may lie behind the end */
     return (vf)_mm512_permutex2var_ps(_mm512_loadu_ps(p), (__m512i)(vi_iota() * 2), _mm512_maskz_loadu_ps(0x7fff, p + 16));
+  if (__builtin_constant_p(s) && s == -1) return (vf)_mm512_permutexvar_ps((__m512i)(15 - vi_iota()), _mm512_loadu_ps(p - 15));
   __m512i ix = _mm512_mullo_epi32((__m512i)vi_iota(), _mm512_set1_epi32((int)s));
   return (vf)_mm512_i32gather_ps(ix, p, 4);
 }
@@ -160,7 +161,14 @@ AC_INLINE vf vf_load_n(const float *p, long n) { vf r = {0}; for (long l = 0; l 
 AC_INLINE void vf_store_n(float *p, vf x, long n) { for (long l = 0; l < n; l++) p[l] = x[l]; }
 #endif
 AC_INLINE vf vf_first_n(vf a, vf b, long n) { return vf_select(vi_iota() < vi_set((int32_t)n), a, b); }
-AC_INLINE vf vf_strided(const float *p, long s) { vf r; for (long l = 0; l < AC_LANES; l++) r[l] = p[l * s]; return r; }
+AC_INLINE vf vf_strided(const float *p, long s) {
+#if AC_AVX2
+  if (__builtin_constant_p(s) && s == -1) return (vf)_mm256_permutevar8x32_ps(_mm256_loadu_ps(p - 7), (__m256i)(7 - vi_iota()));
+#endif
+  vf r;
+  for (long l = 0; l < AC_LANES; l++) r[l] = p[l * s];
+  return r;
+}
 AC_INLINE void vf_scatter(float *p, long s, vf x) { for (long l = 0; l < AC_LANES; l++) p[l * s] = x[l]; }
 #endif
 /* only lanes of the mask are touched, the others are 0 */
