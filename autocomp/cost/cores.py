@@ -110,7 +110,7 @@ class CoreModel:
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
         vector, special = self._folding(tile, directives)
         units = (vector / share, special / share)
-        beside += self._later_passes(tile) * -(-tiles // chip.cores) / tiles
+        beside += (self._later_passes(tile) + self._serial(directives)) * -(-tiles // chip.cores) / tiles
         chip = self._started(tiles)
         work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
         cost = time_of(work, chip)
@@ -243,6 +243,16 @@ class CoreModel:
         if size <= self._near * self.chip.numbers["near_quarter"]:
             return 0.0
         return self.chip.numbers["spilled_part"] * 2 * main.bytes * self._rate(max(main.bytes, self._near))
+
+    def _serial(self, directives: Collection[str]) -> float:
+        """Seconds of a scan along the axis on which neighbours lie: each element waits for the one in front of it, those of other rows
+        that are scanned beside it do not."""
+        d, main = self.d, max(self.d.operands, key=lambda a: a.bytes, default=None)
+        near = next((r[-1] for r in main.runs if r), "") if main is not None else ""
+        if not d.carries or main is None or near not in {a.name for a in d.roles.depth}:
+            return 0.0
+        of, beside = self.chip.numbers, "unroll_and_jam" in directives
+        return prod(d.extent[x] for x in main.axes) * of["scan_cycles"] * (of["jammed_scans"] if beside else 1.0) / self.chip.clock
 
     def _streams(self, tile: Sizes) -> float:
         """Share of the bandwidth that a tile's rows reach: short runs of many rows outrun the prefetchers, at worst by half."""

@@ -67,10 +67,10 @@ class Prices:
         return blocks if 0 < blocks < self.chip.cores else 0
 
     def _operations(self, f: Form) -> float:
-        """Vector operations of an op; of a reduction that runs along a row which one block's registers hold, those of a scan, on the
-        cores that have rows."""
+        """Vector operations of an op; of a reduction that runs along a row which one block's registers hold, or that a core goes down,
+        those of a scan, on the cores that have rows."""
         chip = self.chip
-        if not f.running or "scans" not in chip.features or f.running > SCAN:
+        if not f.running or not ((f.running <= SCAN and "scans" in chip.features) or "serial_scans" in chip.features):
             return f.vector
         return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores * f.running / max(1, f.out.elements)))
 

@@ -53,7 +53,7 @@ def loop_order(nest: Nest, s: Stmt, vector: str | None, folded: tuple[str, ...] 
     """Axes of a statement, outermost first: free axes, then reduced ones, with the vector axis as far in as it can be.
     `folded`: axes of a map that the only statement which reads it reduces; they go where that one has them."""
     dims = domain(s, nest)
-    reduced = s.axis.split(",") if s.op == "reduce" else list(folded)
+    reduced = s.axis.split(",") if s.op in ("reduce", "scan") else list(folded)
     rank = {a: i for i, a in enumerate(nest.extent)}
     free = sorted((a for a in dims if a not in reduced and a != vector), key=rank.__getitem__)
     red = [a for a in reduced if a != vector]
@@ -75,7 +75,9 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
             best = None
         elif best is not None and not scores.get(best):
             best = _scratch_axis(nest, s, dims)
-        vector[id(s)] = best, best is not None and vectorizes(nest, s, best)
+        # a store of what a scan makes stays in its loop
+        scanned = s.op == "store" and any(t.op == "scan" and t.axis == best and t.dst in s.srcs for t in stmts)
+        vector[id(s)] = best, best is not None and not scanned and vectorizes(nest, s, best)
     folded: dict[int, tuple[str, ...]] = {}
     for s in reversed(stmts):
         folded[id(s)] = () if s.dst in nest.buffers else _folded(s, stmts, vector, folded)

@@ -23,7 +23,7 @@ from autocomp.targets.source import KernelSource, Packing
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Expr, postorder
 from autocomp.options import Options
-from autocomp.tile.program import TileProgram, walk, without_scans
+from autocomp.tile.program import TileProgram, walk
 from autocomp.tile.text import show
 
 
@@ -72,8 +72,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
 
 
 def _check_types(program: TileProgram) -> None:
-    """Raises UnsupportedOp for elements, stored or on the way, of a type that C has no name for, and for scans."""
-    without_scans(program, "cpu")
+    """Raises UnsupportedOp for elements, stored or on the way, of a type that C has no name for."""
     stored = [t.dtype for t in (*program.inputs, *program.outputs)] + [b.dtype for b in program.bufs]
     made = [e.dtype for s, _ in walk(program.body) if isinstance(s.expr, Expr) for e in postorder(s.expr)]
     for dtype in (*stored, *made):

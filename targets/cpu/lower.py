@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from autocomp.targets.cpu.flat import Coef, Flat, View, dim_text
 from autocomp.targets.cpu.names import Names
 
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, rewrite
 from autocomp.ir.sizes import LARGEST
@@ -35,6 +36,7 @@ class Nest:
 
     `views` has tensors and the values that are copies of them; `sizes` the size parameters in order; `vectors`: statements may run
     in vectors; `rows` of a register tile at most; f32 `lanes` of a vector; `limits`: what a size parameter is at most, where that is known;
+    `backwards`: axes along which scans run from the end;
     `buffers`: of a value that windows read (`stage_windows`), the place of what is read on each axis of its that they slide along.
     """
 
@@ -51,6 +53,7 @@ class Nest:
     rows: int = 16
     lanes: int = 16
     limits: Mapping[Coef, int] = field(default_factory=dict)
+    backwards: frozenset[str] = frozenset()
     buffers: Mapping[str, Mapping[str, Aff]] = field(default_factory=dict)
 
     def axes_of(self, value: str) -> tuple[str, ...]:
@@ -129,7 +132,7 @@ def lower(p: TileProgram) -> Nest:
                     if made[n.dst] <= {*views[expr.name].axes}:  # what repeats it has more: a product's depth is what its factors have
                         views[n.dst] = views[expr.name]  # the mask of a tail that loops do not run past
                         continue
-                out.append(replace(n, expr=expr, axis=",".join(axis[a.strip()] for a in n.axis.split(",")) if n.axis else ""))
+                out.append(replace(n, expr=expr, axis=",".join(axis[a.strip().lstrip("-")] for a in n.axis.split(",")) if n.axis else ""))
         return tuple(out)
 
     body = block(p.body)
@@ -139,7 +142,21 @@ def lower(p: TileProgram) -> Nest:
     slots |= {n: replace(slots[n], axes=axes) for n, axes in as_read(slots, views, body).items()}
     slots |= {n: replace(slots[n], axes=axes) for n, axes in as_linked(slots, views, body, extent).items()}
     limits = {dim_text(d): d.hi for _, d in p.axes if isinstance(d, Sym) and not (d.is_computed and d.hi == LARGEST)}
-    return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes), limits=limits)
+    return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes), limits=limits,
+                backwards=_backwards(p, axis))  # fmt: skip
+
+
+def _backwards(p: TileProgram, axis: Mapping[str, str]) -> frozenset[str]:
+    """The axes along which scans run from the end. Raises UnsupportedOp where others along them do not, or where a tile has a part of one:
+    loops run one way."""
+    ways = {(axis[s.axis.lstrip("-")], s.axis.startswith("-")) for s, _ in walk(p.body) if s.op == "scan"}
+    ends = frozenset(a for a, back in ways if back)
+    both = sorted(a for a, back in ways if not back and a in ends)
+    cut = sorted(s.dst for s, _ in walk(p.body) if s.op == "scan" and s.srcs[1:])
+    if both or cut:
+        what = f"scans along {both[0]} go both ways" if both else f"the scan {cut[0]} has a part of its axis in a tile"
+        raise UnsupportedOp(what, where=f"kernel {p.name}", hint="leave `scan` out of the schedule, or the axis out of the tile")
+    return ends
 
 
 def as_read(slots: Mapping[str, Slot], views: Mapping[str, View], body: tuple[Loop | Stmt, ...]) -> dict[str, tuple[str, ...]]:

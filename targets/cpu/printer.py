@@ -233,6 +233,12 @@ class Printer(Rows):
                 zero = self.constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst))
                 self.each_row(lambda s=s, zero=zero: self.assign(s.dst, zero), alike=True)  # type: ignore[misc]
         self.started |= {id(s) for s in mine}
+        scans = [s for s in statements(n.body) if s.op == "scan" and s.axis == n.axis]
+        for s in scans:
+            d = self.dtype(s.dst)
+            kind = kind_of(d) if self.vector is not None else CTYPE[self.carried_as(s).name]
+            begin = lambda s=s, kind=kind, d=d: self.w(f"{kind} {self.so_far(s)} = {self.constant(identity(str(s.expr), d), d)};")
+            self.each_row(begin, alike=True)
         if n.vector and self.vector is None:
             self._vector_point(n, lo, hi, [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",")])
         else:
@@ -241,7 +247,9 @@ class Printer(Rows):
             if folds and (not isinstance(extent, int) or extent > SPAN):
                 self._in_parts(n, lo, hi, folds)
             else:
-                with self.block(f"for (long {n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++)"):
+                back = scans and n.axis in self.nest.backwards
+                with self.block(f"for (long {n.axis} = {hi} - 1; {n.axis} >= {lo}; {n.axis}--)" if back else
+                                f"for (long {n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++)"):  # fmt: skip
                     self.nodes(n.body, id(n))
             self.row = outside
         self.started -= {id(s) for s in mine}

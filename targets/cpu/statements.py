@@ -13,7 +13,7 @@ from autocomp.targets.cpu.values import Values
 from autocomp.targets.cpu.vectors import Vector, kind_of, vector_of
 
 from autocomp.ir.body import Expr, Gather, Index
-from autocomp.ir.types import DType
+from autocomp.ir.types import F32, F64, DType
 from autocomp.tile.program import Stmt
 
 
@@ -34,6 +34,8 @@ class Statements(Values):
             self.assign(s.dst, self.expression(s.expr))
         elif s.op == "reduce":
             self.reduce(s)
+        elif s.op == "scan":
+            self.scan(s)
         else:
             raise AssertionError(f"statement {s.op} outside of a contraction")
 
@@ -72,6 +74,25 @@ class Statements(Values):
         for other in others:
             x = scalar_function("mul", [x, other], working(d))
         self.assign(s.dst, rounded(scalar_function(fn, [self.element(s.dst), x], working(d)), d))
+
+    def scan(self, s: Stmt) -> None:
+        """An element takes in what those in front of it came to."""
+        d, fn, so_far, x = self.dtype(s.dst), str(s.expr), self.so_far(s), s.srcs[0]
+        if self.vector is not None:
+            self.w(f"{so_far} = {self.combine(fn, self.vector_read(x), so_far, kind_of(d))};")
+        else:
+            wide = self.carried_as(s)
+            self.w(f"{so_far} = {scalar_function(fn, [so_far, f'({CTYPE[wide.name]})({self.read(x)})'], wide)};")
+        self.assign(s.dst, so_far if self.vector is not None else rounded(f"({CTYPE[working(d).name]}){so_far}", d))
+
+    def so_far(self, s: Stmt) -> str:
+        """The variable that a scan goes on from."""
+        return f"{s.dst}_so_far"
+
+    def carried_as(self, s: Stmt) -> DType:
+        """Its type, element by element: sums and products of floats are carried in f64, which takes no longer, as each waits anyway."""
+        d = working(self.dtype(s.dst))
+        return F64 if d == F32 and str(s.expr) in ("add", "mul") else d
 
     def store(self, s: Stmt, read: Callable[[str], str] | None = None) -> None:
         v, value = self.nest.views[s.dst], s.srcs[0]

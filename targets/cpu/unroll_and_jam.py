@@ -16,18 +16,24 @@ from autocomp.targets.cpu.statements import Statements
 from autocomp.targets.cpu.storage import Place, extent_in_tile
 from autocomp.targets.cpu.tree import Node, Point, contractions, points, statements
 
+from autocomp.tile.program import Stmt
+
 SPAN = 256  # steps of a sum that go into one partial result
 ROWS = range(4, 9)  # rows side by side: as many as additions are under way at least, and as find registers at most
 
 
 def rows_at_once(nest: Nest, places: Mapping[str, Place], n: Point) -> int:
-    """How many steps of a loop around vectors of short sums run side by side; 0 where they may not, or where edges are asked about for
-    each element."""
+    """How many steps of a loop around vectors of short sums, or around scans, run side by side; 0 where they may not, or where edges are
+    asked about for each element."""
     extent = extent_in_tile(nest, n.axis)
     if n.vector or n.axis in nest.tile or not isinstance(extent, int) or extent < 2:
         return 0
-    if len(n.body) != 1 or not isinstance(m := n.body[0], Point) or not m.vector or any(contractions(m.body)):
+    if len(n.body) != 1 or not isinstance(m := n.body[0], Point) or any(contractions(m.body)):
         return 0
+    most = [r for r in ROWS if r <= extent] or [extent]
+    rows = max(most, key=lambda r: (-(extent % r), r))
+    if not m.vector:
+        return rows if _scans(m) and not any(p.is_array and p.home == id(m) for p in places.values()) else 0
     inner, below = list(points(m.body)), list(statements(m.body))
     sizes = [nest.extent[p.axis] for p in inner]
     if any(p.vector or p.axis in nest.tile for p in inner) or not all(isinstance(e, int) for e in sizes):
@@ -43,8 +49,13 @@ def rows_at_once(nest: Nest, places: Mapping[str, Place], n: Point) -> int:
     edges = any(nest.views[x].guard for s in below for x in (s.dst, *reads(s)) if x in nest.views)
     if edges and not interior(nest, m, {}):
         return 0
-    most = [r for r in ROWS if r <= extent] or [extent]
-    return max(most, key=lambda r: (-(extent % r), r))
+    return rows
+
+
+def _scans(m: Point) -> bool:
+    """Is this the loop of a scan, element by element, and of nothing that it would hold up?"""
+    body = [s for s in m.body if isinstance(s, Stmt)]
+    return len(body) == len(m.body) and any(s.op == "scan" and s.axis == m.axis for s in body)
 
 
 class Rows(Statements):
@@ -53,6 +64,11 @@ class Rows(Statements):
     def __init__(self, nest: Nest, tree: Sequence[Node]) -> None:
         super().__init__(nest, tree)
         self.rows: tuple[str, int] | None = None
+        self.this_row = 0
+
+    def so_far(self, s: Stmt) -> str:
+        """The variable that a scan goes on from, one a row."""
+        return _of(super().so_far(s), self.this_row) if self.rows else super().so_far(s)
 
     @contextmanager
     def side_by_side(self, axis: str, rows: int) -> Iterator[None]:
@@ -84,7 +100,7 @@ class Rows(Statements):
         a, rows = self.rows
         own = [x for x, p in self.places.items() if not p.is_array and a in self.nest.slots[x].axes]
         for c in range(rows):
-            here = c > 0 and not alike
+            here, self.this_row = c > 0 and not alike, c
             with self.folding({x: _of(x, c) for x in own}), self.block("") if here else nullcontext():
                 if here:
                     self.w(f"const long {a}_row = {a} + {c}, {a} = {a}_row;")

@@ -67,6 +67,8 @@ def vectorizes(nest: Nest, s: Stmt, axis: str) -> bool:
     names = [s.dst, *([e.name for e in made if isinstance(e, Value)] if made else s.srcs)]
     if not nest.vectors or s.op == "mma" or any(not vector_value(nest, n, axis) for n in names if n in nest.views or n in nest.slots):
         return False
+    if s.op == "scan":
+        return axis != s.axis and str(s.expr) in FOLDS and nest.dtype_of(s.dst) in (F32, I32)
     if s.op == "reduce":
         kind = {F32: "vf", I32: "vi"}.get(nest.dtype_of(s.dst), "")  # type: ignore[call-overload]
         if str(s.expr) in ("max", "min") and nest.dtype_of(s.dst).is_int and axis not in s.axis.split(","):  # of bytes in 32 bits a byte

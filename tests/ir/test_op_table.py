@@ -118,6 +118,8 @@ SAMPLES = {
                     ((ints(5),), {"lo": (-2,), "hi": (-3,)}), ((floats(1),), {"lo": (2,), "hi": (1,)})],
     "pad_wrap": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 5)}), ((floats(4),), {"lo": (2,), "hi": (-1,)})],
     "cumprod": [((floats(3, 5),), {"axis": 1}), ((floats(3, 5, dtype="f2"),), {"axis": 0, "exclusive": True, "reverse": True})],
+    "cummax": [((floats(3, 5),), {"axis": 1}), ((ints(3, 5),), {"axis": 0, "exclusive": True, "reverse": True})],
+    "cummin": [((floats(3, 5, dtype="f2"),), {"axis": 0, "reverse": True}), ((ints(4),), {"axis": 0, "exclusive": True})],
     "maxpool_index": [
         ((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}),
         ((floats(1, 2, 6, 8),), {**WINDOW, "window": (2, 3), "column_major": True}),

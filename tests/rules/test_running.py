@@ -24,10 +24,15 @@ def in_parts(program):
     return any(r.startswith(parts) for k in program.kernels for r in k.rules)
 
 
+def linear(program):
+    """In parts, or scanned."""
+    return in_parts(program) or any("scan" in k.schedule for k in program.kernels)
+
+
 @pytest.mark.parametrize(("shape", "axis"), [("{n}, 512", 0), ("64, {n}", 1), ("{n}", 0)])
 def test_four_times_as_long_takes_about_four_times_as_long(shape, axis):
     short, long = (compiled("cumsum", "f32", shape.format(n=n), axis, deadline=0) for n in (20_000, 80_000))
-    assert in_parts(long)
+    assert linear(long)
     assert long.predicted < 6 * short.predicted
     assert short.predicted < 0.02, "a hundred seconds for 512 columns"
 
@@ -38,7 +43,7 @@ def test_four_times_as_long_takes_about_four_times_as_long(shape, axis):
 ])  # fmt: skip
 def test_every_kind_of_running_fold_is_right(op, dtype, shape, axis, flags):
     program = compiled(op, dtype, shape, axis, *flags)
-    assert in_parts(program)
+    assert linear(program)
     assert program.verify().ratio <= 1
 
 
@@ -54,7 +59,7 @@ def test_sums_and_products_are_numpys(exclusive, reverse):
 
 def test_open_sizes_beside_the_axis_stay_open():
     program = autocomp.optimize("graph g\ndim b in 1..50\ninput x: f32[b, 3000]\n%0 = cumsum(x, axis=1)\noutput y = %0\n", cache=False)
-    assert in_parts(program)
+    assert linear(program)
     assert program.verify().ratio <= 1
 
 

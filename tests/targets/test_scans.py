@@ -101,7 +101,7 @@ def test_a_part_of_the_row_is_refused():
 
 def test_other_targets_say_that_they_have_none():
     with pytest.raises(AutocompError, match="scan"):
-        scheduled(text("cumsum", "f32[5, 64]", 1), "cpu", "tile i0 1 | scan")
+        scheduled(text("cumsum", "f32[5, 64]", 1), "ascend:910b", "tile i0 1 | scan")
 
 
 def test_a_long_row_is_scanned_in_parts_side_by_side():

@@ -1,10 +1,9 @@
 """ATen operators over the elements up to each position along an axis, beside running sums and products: extrema and their places, sums of
-exponentials. Each is a reduction over the whole axis in which what lies behind the position is masked."""
+exponentials. The sums are reductions over the whole axis in which what lies behind the position is masked."""
 
 from __future__ import annotations
 
 from autocomp.frontends.torch.call import Call, axis_of, row
-from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, U8
 
@@ -32,11 +31,6 @@ class Prefixes:
     def reduced(self, op: str, values: Node, otherwise: Node) -> Node:
         return self.c.op(op, self.c.op("where", self.inside, values, otherwise), axes=(self.axis + 1,), keepdims=False)
 
-    def extremum(self, x: Node, op: str) -> Node:
-        """Of the masked elements the first one stands in, which is in every prefix: so no type needs an end of its range."""
-        first = self.c.op("broadcast", sliced(self.c, x, self.axis, 0, 1), shape=x.type.shape)
-        return self.reduced(op, self.elements(x), self.elements(first))
-
 
 @row("cummax", "cummin")
 def _extrema(c: Call, x: Node, dim: int) -> tuple[Node, Node]:
@@ -46,15 +40,12 @@ def _extrema(c: Call, x: Node, dim: int) -> tuple[Node, Node]:
     if 0 in x.type.shape:
         return x, c.op("broadcast", c.b.const(0, I64), shape=x.type.shape)
     axis, y = axis_of(x, dim), c.cast(x, U8) if x.type.dtype == BOOL else x
-    prefixes = Prefixes(c, y, axis)
-    best = prefixes.extremum(y, f"reduce_{c.name[3:]}")
-    mine, wanted = prefixes.elements(y), prefixes.positions(best)
-    same = c.op("eq", mine, wanted)
+    best = c.op(c.name, y, axis=axis)
+    same = c.op("eq", y, best)  # there an element is the largest so far, and the last such place in front of any is its extremum's
     if y.type.dtype.is_float:
-        same = c.op("or", same, c.op("isnan", mine))
-    none = c.b.const(-1, I64)
-    place = prefixes.reduced("reduce_max", c.op("where", same, prefixes.place, none), none)
-    return c.cast(best, x.type.dtype), place
+        same = c.op("or", same, c.op("isnan", y))
+    place = c.op("where", same, c.op("iota", shape=y.type.shape, axis=axis, dtype=I64.name), c.b.const(-1, I64))
+    return c.cast(best, x.type.dtype), c.op("cummax", place, axis=axis)
 
 
 @row("logcumsumexp")
@@ -64,7 +55,7 @@ def _sums_of_exponentials(c: Call, x: Node, dim: int) -> Node:
         return x
     axis, y = axis_of(x, dim), c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x
     prefixes = Prefixes(c, y, axis)
-    largest = prefixes.extremum(y, "reduce_max")
+    largest = c.op("cummax", y, axis=axis)
     zero = c.b.const(0, y.type.dtype)
     endless = c.op("or", c.op("isinf", largest), c.op("isnan", largest))
     about = c.op("where", endless, zero, largest)

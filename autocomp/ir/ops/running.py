@@ -1,4 +1,4 @@
-"""Running sums and products: a reduction over the elements up to each position."""
+"""Running sums, products and extrema: a reduction over the elements up to each position."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Comprehension, Expr, Map, Read, Reduce
+from autocomp.ir.monoids import identity
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import TensorType
+from autocomp.ir.types import DType, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -29,14 +30,20 @@ def _infer(name: str) -> Callable[[Types, Attrs], TensorType]:
     return infer
 
 
-def _meaning(monoid: str, neutral: float) -> Callable[[Types, Attrs, TensorType], Comprehension]:
+def neutral_of(fn: str, dtype: DType) -> float | int | bool:
+    """What a running fold begins with, as a number of the type."""
+    x = identity(fn, dtype)
+    return float(x) if dtype.is_float else x
+
+
+def _meaning(monoid: str, fn: str) -> Callable[[Types, Attrs, TensorType], Comprehension]:
     def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
         axes, axis = axes_of(out.shape), a["axis"]
         r = Axis("r", t[0].shape[axis])
         here, there = aff(axes[axis].name), aff("r")
         ahead = there - here if a["reverse"] else here - there
         index = tuple(there if k == axis else aff(x.name) for k, x in enumerate(axes))
-        read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), neutral)
+        read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), neutral_of(fn, t[0].dtype))
         wide = accumulator(out.dtype)
         value: Expr = Reduce(wide, monoid, (r,), (read if wide == out.dtype else Map(wide, "cast", (read,)),))
         return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
@@ -44,13 +51,13 @@ def _meaning(monoid: str, neutral: float) -> Callable[[Types, Attrs, TensorType]
     return meaning
 
 
-def _reference(numpy: Callable[..., Any], neutral: float) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
+def _reference(numpy: Callable[..., Any], fn: str) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
     def reference(x: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         axis = a["axis"]
         v = np.flip(x[0], axis) if a["reverse"] else x[0]
         y = numpy(v.astype(accumulator(out.dtype).numpy) if v.dtype != np.float64 else v, axis=axis)
         if a["exclusive"]:
-            first = np.full_like(np.delete(y, slice(1, None), axis), neutral)
+            first = np.full_like(np.delete(y, slice(1, None), axis), neutral_of(fn, out.dtype))
             y = np.concatenate([first, np.delete(y, slice(-1, None), axis)], axis)
         y = np.flip(y, axis) if a["reverse"] else y
         return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
@@ -58,14 +65,18 @@ def _reference(numpy: Callable[..., Any], neutral: float) -> Callable[[Arrays, A
     return reference
 
 
-for _name, _monoid, _numpy, _neutral in (("cumsum", "sum", np.cumsum, 0.0), ("cumprod", "prod", np.cumprod, 1.0)):
+_TABLE = (
+    ("cumsum", "sum", "add", np.cumsum), ("cumprod", "prod", "mul", np.cumprod),
+    ("cummax", "max", "max", np.maximum.accumulate), ("cummin", "min", "min", np.minimum.accumulate),
+)  # fmt: skip
+for _name, _monoid, _fn, _numpy in _TABLE:
     register(
         Op(
             _name,
             (1, 1),
             _infer(_name),
-            _reference(_numpy, _neutral),
-            _meaning(_monoid, _neutral),
+            _reference(_numpy, _fn),
+            _meaning(_monoid, _fn),
             attrs={"axis": ..., "exclusive": False, "reverse": False},
             doc=f"running {_monoid} along axis; exclusive: of the elements before; reverse: from the end",
         )
