@@ -19,10 +19,10 @@ FUSION = """  lhs: map(?f, load(store(?k)), ?rest...)   # a consumer that reads 
   why: {idea}
 """
 KERNEL = {
-    "tiling": """  match: "contract(m: ?M, n: ?N, k: ?K)"   # a kernel by the extents of its axes (`autocomp rules words tiling`)
+    "tiling": """  match: "contract(m: ?M, n: ?N, k: ?K, b: ?B)"   # a kernel by the extents of its axes (`autocomp rules words tiling`)
   choose: {{bm: [16, 32], bn: [32, 64]}}   # every combination that the conditions leave is a schedule
   where: [legal(tile), ?bm <= ?M, fits(L2, 4 * ?K * (?bm + ?bn))]
-  rhs: "tile(m: ?bm, n: ?bn)"
+  rhs: "tile(m: ?bm, n: ?bn, b: 1)"
   targets: [cpu]
   why: {idea}
 """,

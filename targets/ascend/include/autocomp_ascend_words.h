@@ -152,8 +152,10 @@ AC_FN ac_divided(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32
     ac_divided(d, a, b, q, e, AC_FLOAT(y), AC_FLOAT(f), s, t, u, v, n);                                                                \
     __VA_ARGS__;                                                                                                                       \
   }
-AC_DIVISION(ac_floordiv_i32, Sub(d, q, d, n))
-AC_DIVISION(ac_mod_i32, Mul(d, b, d, n); AC_V; Add(d, e, d, n))
+#define AC_QUOTIENT Sub(d, q, d, n)
+#define AC_REMAINDER Mul(d, b, d, n); AC_V; Add(d, e, d, n)
+AC_DIVISION(ac_floordiv_i32, AC_QUOTIENT)
+AC_DIVISION(ac_mod_i32, AC_REMAINDER)
 
 // A bit an element, of integers that are equal alone: m = (a == b), a >= b where a is the larger of both. t: as many integers.
 AC_FN ac_not(const LocalTensor<uint8_t> &m, uint32_t n) { Not(m.ReinterpretCast<uint16_t>(), m.ReinterpretCast<uint16_t>(), n / 16); }
