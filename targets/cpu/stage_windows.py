@@ -54,8 +54,12 @@ def stage_windows(nest: Nest) -> Nest:
 
 def stay_near(nest: Nest, tree: Sequence[Node]) -> bool:
     """Do the buffers stay in a core's second cache until they are read? One for each turn of the loops that fill and read it."""
-    where = places(nest, tree)
-    held = sum(prod(int(e) for _, e in where[x].shape) * working(nest.slots[x].dtype).bytes for x in nest.buffers)  # type: ignore[arg-type, call-overload]
+    where, held = places(nest, tree), 0
+    for x in nest.buffers:
+        sizes = [e for _, e in where[x].shape if isinstance(e, int)]
+        if len(sizes) < len(where[x].shape):  # as many images as a call has
+            return False
+        held += prod(sizes) * working(nest.slots[x].dtype).bytes  # type: ignore[arg-type]
     return held <= NEAR
 
 
