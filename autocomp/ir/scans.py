@@ -3,8 +3,8 @@
     s[i] = sum_r where(r <= i, x[r], 0)          each element folds all: quadratic
     s    = scan add i x                          each adds itself to what the one in front of it has
 
-A reduction is running where its operand is masked by its own axis against one axis of the output, as long, and mentions that one
-nowhere else; the operand read at the output's axis is then what the scan goes over.
+A reduction is running where its operand is masked by its own axis against one axis of the output, as long, varies along the first and
+mentions the second nowhere else; the operand read at the output's axis is then what the scan goes over.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _running(e: Reduce, axes: Sequence[Axis]) -> Running | None:
     if whole is None or len(found) != 1:
         return None
     ((axis, reverse, past),) = found
-    if any(axis.name in i.names() for x in postorder(whole) for i in _indices(x)):
+    read = {n for x in postorder(whole) for i in _indices(x) for n in i.names()}
+    if axis.name in read or r.name not in read:  # what is the same all along has no elements to go over
         return None
     return Running(fn, axis, r, reverse, past, whole)
 

@@ -77,3 +77,14 @@ def test_without_its_rule_sums_go_in_parts():
     text = "graph g\ninput x: f32[64, 500]\n%0 = cumsum(x, axis=1)\noutput y = %0\n"
     with_scan, without = autocomp.optimize(text, target="cpu"), autocomp.optimize(text, target="cpu", without=("tiling/scan",))
     assert not any("scan" in k.schedule for k in without.kernels) and without.predicted > with_scan.predicted
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:h200"])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_running_sum_of_one_number(target, exclusive):
+    """Nothing varies along the row: there is no scan of it, which would lack the axis."""
+    text = f"graph g\ninput a: i32[]\n%1 = broadcast(a, shape=[4])\n%2 = cumsum(%1, axis=0, exclusive={exclusive})\noutput y = %2\n"
+    program = autocomp.optimize(text, target=target, cache=False)
+    assert not any("scan" in k.schedule for k in program.kernels)
+    if target == "cpu":
+        np.testing.assert_array_equal(program(np.array(3, "i4")), np.arange(4) * 3 + (0 if exclusive else 3))
