@@ -46,7 +46,7 @@ class CoreModel:
         self.d, self.chip = d, chip
         self._near, self._lane = chip.on_chip, chip.lanes()
         self._tiles: dict[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], Cost] = {}
-        self._grid = frozenset(d.grid)
+        self._grid, self._main = frozenset(d.grid), max(d.operands, key=lambda a: a.bytes, default=None)
         roles = d.roles
         self._open = any(isinstance(a.extent, Sym) for a in (*roles.batch, *roles.rows, *roles.cols))
         self._call = replace(chip, launch=chip.numbers["plan_call"] / chip.clock) if chip.cores > 1 else chip
@@ -220,8 +220,7 @@ class CoreModel:
         Lanes run along the output's last axis, or along the axis on which neighbours of the largest operand lie where that one is
         summed or is another output axis of a reduction; an axis with fewer elements in a tile than there are lanes goes one by one.
         """
-        d, chip = self.d, self.chip
-        main = max(d.operands, key=lambda a: a.bytes, default=None)
+        d, chip, main = self.d, self.chip, self._main
         along = next((r[-1] for r in main.runs if r), "") if main is not None and d.roles.form == "reduce" else d.grid[-1] if d.grid else ""
         if main is None or not along:
             return 1.0, 0.0
@@ -235,7 +234,7 @@ class CoreModel:
     def _later_passes(self, tile: Sizes) -> float:
         """Seconds in which statistics over columns wait for passes after the first one, where a tile's columns do not stay near (softmax of
         2048 x 256 over its rows: 10 % between tiles of 64 columns and one of all)."""
-        d, main = self.d, max(self.d.operands, key=lambda a: a.bytes, default=None)
+        d, main = self.d, self._main
         if d.roles.form != "reduce" or main is None or len(main.views) < 2 or len(main.runs) > 1:
             return 0.0
         if not self._grid.intersection(main.runs[0] or ()):
@@ -248,7 +247,7 @@ class CoreModel:
     def _serial(self, directives: Collection[str]) -> float:
         """Seconds of a scan along the axis on which neighbours lie: each element waits for the one in front of it, those of other rows
         that are scanned beside it do not."""
-        d, main = self.d, max(self.d.operands, key=lambda a: a.bytes, default=None)
+        d, main = self.d, self._main
         near = next((r[-1] for r in main.runs if r), "") if main is not None else ""
         if not d.carries or main is None or near not in {a.name for a in d.roles.depth}:
             return 0.0

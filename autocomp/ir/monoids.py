@@ -86,6 +86,12 @@ def identity(fn: str, dtype: DType) -> float | int | bool:
     return int(info.min if fn == "max" else info.max)
 
 
+def neutral(fn: str, dtype: DType) -> float | int | bool:
+    """The same as a number of the type: 0.0 where floats are added."""
+    x = identity(fn, dtype)
+    return float(x) if dtype.is_float else x
+
+
 def start(m: Monoid, fn: str, dtype: DType) -> float | int | bool:
     """What a carried base state starts from. Modules rebase by a difference of base values, so where the identity is infinite
     the largest finite number of that sign stands in: a first tile that is all -inf (masked) then never forms inf - inf.

@@ -16,7 +16,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Axis, Const, Expr, Index, Inside, Load, Map, Read, Reduce, postorder, rewrite, substitute
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.monoids import MONOIDS, identity
+from autocomp.ir.monoids import MONOIDS, identity, neutral
 from autocomp.ir.types import dim_hint
 
 
@@ -133,7 +133,7 @@ def as_scans(k: Kernel) -> Kernel:
         operand = substitute(x.whole, {x.folded.name: at})
         if x.past:  # nothing is in front of the first
             inside = Inside.of((aff(dim_hint(x.axis.extent)) - 1 - at if x.reverse else at,))
-            operand = _guarded(operand, inside, identity(x.fn, operand.dtype))
+            operand = _guarded(operand, inside, neutral(x.fn, operand.dtype))
         return Scan(e.dtype, x.fn, x.axis.name, operand, x.reverse)
 
     if not is_running(k):
@@ -142,11 +142,11 @@ def as_scans(k: Kernel) -> Kernel:
     return replace(k, stores=tuple(replace(s, value=rewrite(s.value, go)) for s in k.stores))
 
 
-def _guarded(x: Expr, inside: Inside, neutral: float) -> Expr:
+def _guarded(x: Expr, inside: Inside, outside: float) -> Expr:
     """`x` where it is inside, and nothing is read elsewhere."""
     by = {id(e): replace(e, guard=(*e.guard, *inside.guard)) for e in postorder(x) if isinstance(e, Load)}
     read = rewrite(x, lambda e: by.get(id(e), e))
-    return Map(x.dtype, "where", (inside, read, Const(x.dtype, float(neutral) if x.dtype.is_float else neutral)))
+    return Map(x.dtype, "where", (inside, read, Const(x.dtype, outside)))
 
 
 def as_statistic(k: Kernel) -> Kernel:

@@ -52,7 +52,7 @@ def apart(graph: Graph, feed: Mapping[str, Any]) -> dict[str, Any]:
 
 def given_back(feed: Mapping[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:
     """Outputs as torch tensors on the same memory where an input is one; else as they are."""
-    if "torch" not in sys.modules or not any([of_torch(x) for x in feed.values()]):
+    if not any(map(of_torch, feed.values())):
         return outputs
     return {name: _tensor(x) for name, x in outputs.items()}
 

@@ -10,7 +10,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.monoids import MONOIDS, identity
+from autocomp.ir.monoids import MONOIDS, neutral
 from autocomp.ir.scans import Scan
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import BOOL, I32, I64, Dim, DType, Sym
@@ -147,8 +147,7 @@ class Values(ABC):
         carried: tuple[str, ...] = ()
         if e.axis in self.looped:
             outer = tuple(a for a in axes if a != e.axis)
-            first = identity(e.fn, e.dtype)
-            carried = (self.put("fill", "carried", e.dtype, outer, at=self.scopes[0], expr=float(first) if e.dtype.is_float else first),)
+            carried = (self.put("fill", "carried", e.dtype, outer, at=self.scopes[0], expr=neutral(e.fn, e.dtype)),)
         source = self.emit(e.operand)
         return self.put("scan", "s", e.dtype, axes, srcs=(source, *carried), expr=e.fn, axis="-" * e.reverse + e.axis)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.names import entry_name
-from autocomp.targets.cpu.scatters import ALONE, _count
+from autocomp.targets.cpu.scatters import ALONE, comment, count
 from autocomp.targets.source import KernelSource
 
 from autocomp.ir.kernel import Kernel
@@ -30,9 +30,8 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
     pair = f"{name}_pair"
     args = [f"const {CTYPE[x.dtype.name]} *restrict in0", f"{CTYPE[out.dtype.name]} *restrict out0", *(f"long {s}" for s in sizes)]
     found = "p[j].at" if kernel.attrs["part"] == "indices" else "row[p[j].at * inner]"
-    comment = "\n".join(f" * {line}".rstrip().replace("*/", "* /") for line in header)
     text = [
-        f"/*\n{comment}\n */",
+        comment(header),
         f"typedef struct {{ {key} key; {'int64_t' if key == 'uint64_t' else 'int32_t'} at; }} {pair};",
         f"static {key} {name}_key({CTYPE[x.dtype.name]} x) {{",
         *_key(x.dtype, key),
@@ -56,7 +55,7 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         "}",
         *(_first(name, pair, key, k) if length >= FEW * max(k, SHORT) else ()),
         f"long {name}({', '.join(args)}) {{",
-        f"  const long outer = {_count(x.shape[:axis])}, n = {length}L, inner = {_count(x.shape[axis + 1 :])};",
+        f"  const long outer = {count(x.shape[:axis])}, n = {length}L, inner = {count(x.shape[axis + 1 :])};",
         f"  const long need = 2 * n * sizeof({pair});",
         "  long lacks = 0;",
         f"  #pragma omp parallel if (outer * inner > 1 && outer * inner * n > {ALONE // 4})",

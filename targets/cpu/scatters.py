@@ -28,9 +28,8 @@ def print_scatter(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
     body = _tuples(kernel) if kernel.opaque == "scatter_nd" else _along(kernel)
     outside = "__atomic_store_n(&said, -1, __ATOMIC_RELAXED);"
     body = [line.replace("WRITE", _written(x.dtype, how)).replace("OUTSIDE", outside) for line in body]
-    comment = "\n".join(f" * {line}".rstrip().replace("*/", "* /") for line in header)
     head = f"long {name}({', '.join([*args, *(f'long {s}' for s in sizes)])}) {{"
-    text = [f"/*\n{comment}\n */", head, "  long said = 0;", *body, "  return said;", "}", ""]
+    text = [comment(header), head, "  long said = 0;", *body, "  return said;", "}", ""]
     return KernelSource(kernel.name, "\n".join(text), name, ("in0", "in1", "in2"), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
 
 
@@ -40,7 +39,7 @@ def _tuples(kernel: Kernel) -> list[str]:
     many = int(index.shape[-1])  # type: ignore[arg-type]
     at = [f"      i = (long)in1[u * {many} + {k}];" + _inside(x.shape[k], "p = p * {n} + i;") for k in range(many)]
     return [
-        f"  const long updates = {_count(index.shape[:-1])}, places = {_count(x.shape[:many])}, width = {_count(x.shape[many:])};",
+        f"  const long updates = {count(index.shape[:-1])}, places = {count(x.shape[:many])}, width = {count(x.shape[many:])};",
         f"  #pragma omp parallel if ((updates + places) * width > {ALONE})",
         "  {",
         "    const long team = omp_get_num_threads(), me = omp_get_thread_num();",
@@ -62,8 +61,8 @@ def _along(kernel: Kernel) -> list[str]:
     axis = kernel.attrs["axis"]
     lead, behind = index.shape[:axis], index.shape[axis + 1 :]
     return [
-        f"  const long outer = {_count(lead)}, many = {_count(index.shape[axis : axis + 1])}, inner = {_count(behind)};",
-        f"  const long length = {_count(x.shape[axis : axis + 1])}, row = {_count(x.shape[axis + 1 :])}, all = {_count(x.shape)};",
+        f"  const long outer = {count(lead)}, many = {count(index.shape[axis : axis + 1])}, inner = {count(behind)};",
+        f"  const long length = {count(x.shape[axis : axis + 1])}, row = {count(x.shape[axis + 1 :])}, all = {count(x.shape)};",
         f"  #pragma omp parallel if (all + outer * many * inner > {ALONE})",
         "  {",
         "    const long team = omp_get_num_threads(), me = omp_get_thread_num(), begin = all * me / team;",
@@ -86,13 +85,19 @@ def _along(kernel: Kernel) -> list[str]:
     ]
 
 
+def comment(header: Sequence[str]) -> str:
+    """The lines above a function."""
+    return "\n".join(["/*", *(f" * {line}".rstrip().replace("*/", "* /") for line in header), " */"])
+
+
 def _inside(n: Dim, then: str) -> str:
     """A negative index counts from the end; one outside belongs to nobody."""
-    size = _count((n,))
+    size = count((n,))
     return f" i += i < 0 ? {size} : 0; if (i < 0 || i >= {size}) {{ OUTSIDE continue; }} {then.format(n=size)}".rstrip()
 
 
-def _count(shape: Sequence[Dim]) -> str:
+def count(shape: Sequence[Dim]) -> str:
+    """C text of how many elements a shape has."""
     return " * ".join([d.name if isinstance(d, Sym) else f"{d}L" for d in shape]) or "1L"
 
 
@@ -102,8 +107,8 @@ def _place(number: str, of: Sequence[Dim], within: Sequence[Dim]) -> str:
         return number
     terms = []
     for k, d in enumerate(of):
-        digit = f"{number} / ({_count(of[k + 1 :])})" + (f" % ({_count((d,))})" if k else "")
-        terms.append(f"({digit}) * ({_count(within[k + 1 :])})")
+        digit = f"{number} / ({count(of[k + 1 :])})" + (f" % ({count((d,))})" if k else "")
+        terms.append(f"({digit}) * ({count(within[k + 1 :])})")
     return f"({' + '.join(terms)})"
 
 

@@ -64,7 +64,7 @@ def stay_near(nest: Nest, tree: Sequence[Node]) -> bool:
 
 
 class _Stage:
-    """Adds to `slots`, `views`, `extent` and `buffers` what the blocks that it rewrites need."""
+    """Adds to `slots`, `views`, `extent` and `buffers` what the blocks that it rewrites need; `maps`: what fills this block's buffers."""
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
@@ -72,7 +72,7 @@ class _Stage:
         self.views: dict[str, View] = {}
         self.extent: dict[str, int] = {}
         self.buffers: dict[str, Mapping[str, Aff]] = {}
-        self.slid: dict[str, tuple[Slide, ...]] = {}
+        self.maps: list[Stmt] = []
 
     def block(self, body: tuple[Loop | Stmt, ...]) -> tuple[Loop | Stmt, ...]:
         """The statements of a block, those of its loops too, with maps into buffers in front of what first reads them."""
@@ -110,9 +110,9 @@ class _Stage:
         if not buffers:
             return body
         first = next(i for i, n in enumerate(body) if id(n) in new or (isinstance(n, Stmt) and n.dst in inlined))
-        maps = [Stmt("map", name, tuple(v.name for v in postorder(e) if isinstance(v, Value)), e) for e, name in self._maps(buffers)]
         out = [new.get(id(n), n) for n in body]  # type: ignore[arg-type]
-        out[first:first] = maps
+        out[first:first] = self.maps
+        self.maps = []
         return _live(out, inlined)
 
     def _values(self, fold: Stmt) -> list[Expr]:
@@ -185,7 +185,7 @@ class _Stage:
         return again > 1 if costly else again >= constant("staged_windows") and not plain
 
     def _buffer(self, e: Expr, slides: tuple[Slide, ...]) -> str:
-        """A new buffer for an expression; its axes lie as those of the largest tensor that it reads."""
+        """A new buffer for an expression, and the map that fills it; its axes lie as those of the largest tensor that it reads."""
         name = self._fresh(f"window{len(self.buffers)}" if self.buffers else "window")
         read = [self.nest.views[x.name] for x in postorder(e) if isinstance(x, Value)]
         main = max(read, key=lambda v: len(v.axes))
@@ -199,7 +199,8 @@ class _Stage:
         self.extent |= {a: size for s in slides for a, size in s.axes}
         self.buffers[name] = {a: found for s in slides for (a, _), found in zip(s.axes, s.found, strict=True)}
         self.slots[name] = Slot(name, e.dtype, tuple(axes))
-        self.slid[name] = slides
+        placed = self._placed(e, slides)
+        self.maps.append(Stmt("map", name, tuple(v.name for v in postorder(placed) if isinstance(v, Value)), placed))
         return name
 
     def _fresh(self, name: str) -> str:
@@ -210,11 +211,8 @@ class _Stage:
             name += "_"
         return name
 
-    def _maps(self, buffers: Mapping[Expr, str]) -> list[tuple[Expr, str]]:
-        """What fills each buffer: the expression over the buffer's own axes."""
-        return [(self._placed(e, self.slid[name]), name) for e, name in buffers.items()]
-
     def _placed(self, e: Expr, slides: tuple[Slide, ...]) -> Expr:
+        """The expression over the buffer's own axes."""
         def leaf(x: Expr) -> Expr:
             if isinstance(x, Inside):
                 return replace(x, guard=tuple(g for g in (_in_places(g, slides) for g in x.guard) if g is not None))

@@ -10,12 +10,12 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Comprehension, Expr, Map, Read, Reduce
-from autocomp.ir.monoids import identity
+from autocomp.ir.monoids import neutral
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import DType, TensorType
+from autocomp.ir.types import TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -30,12 +30,6 @@ def _infer(name: str) -> Callable[[Types, Attrs], TensorType]:
     return infer
 
 
-def neutral_of(fn: str, dtype: DType) -> float | int | bool:
-    """What a running fold begins with, as a number of the type."""
-    x = identity(fn, dtype)
-    return float(x) if dtype.is_float else x
-
-
 def _meaning(monoid: str, fn: str) -> Callable[[Types, Attrs, TensorType], Comprehension]:
     def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
         axes, axis = axes_of(out.shape), a["axis"]
@@ -43,7 +37,7 @@ def _meaning(monoid: str, fn: str) -> Callable[[Types, Attrs, TensorType], Compr
         here, there = aff(axes[axis].name), aff("r")
         ahead = there - here if a["reverse"] else here - there
         index = tuple(there if k == axis else aff(x.name) for k, x in enumerate(axes))
-        read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), neutral_of(fn, t[0].dtype))
+        read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), neutral(fn, t[0].dtype))
         wide = accumulator(out.dtype)
         value: Expr = Reduce(wide, monoid, (r,), (read if wide == out.dtype else Map(wide, "cast", (read,)),))
         return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
@@ -57,7 +51,7 @@ def _reference(numpy: Callable[..., Any], fn: str) -> Callable[[Arrays, Attrs, T
         v = np.flip(x[0], axis) if a["reverse"] else x[0]
         y = numpy(v.astype(accumulator(out.dtype).numpy) if v.dtype != np.float64 else v, axis=axis)
         if a["exclusive"]:
-            first = np.full_like(np.delete(y, slice(1, None), axis), neutral_of(fn, out.dtype))
+            first = np.full_like(np.delete(y, slice(1, None), axis), neutral(fn, out.dtype))
             y = np.concatenate([first, np.delete(y, slice(-1, None), axis)], axis)
         y = np.flip(y, axis) if a["reverse"] else y
         return y if x[0].dtype == np.float64 else y.astype(out.dtype.numpy)
