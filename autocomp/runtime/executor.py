@@ -54,10 +54,11 @@ def given_back(feed: Mapping[str, Any], outputs: dict[str, np.ndarray]) -> dict[
     """Outputs as torch tensors on the same memory where an input is one; else as they are."""
     if not any(map(of_torch, feed.values())):
         return outputs
-    return {name: _tensor(x) for name, x in outputs.items()}
+    return {name: of_numpy(x) for name, x in outputs.items()}
 
 
-def _tensor(x: np.ndarray) -> Any:
+def of_numpy(x: np.ndarray) -> Any:
+    """A tensor of torch on an array's memory."""
     torch = sys.modules["torch"]
     if x.dtype.isbuiltin == 1:
         return torch.from_numpy(x)

@@ -25,7 +25,8 @@ Sizes = tuple[int, ...]
 @dataclass(frozen=True, slots=True)
 class Frame:
     """`tensors`: intermediates as views of `room`; `table`: pointers, those of the inputs and outputs are the call's; `z`: values of size
-    parameters; `scratch`: of recurrences, `at` its address; `said`: what the library says of a call's threads."""
+    parameters; `scratch`: of recurrences, `at` its address; `said`: what the library says of a call's threads;
+    `entry`: what the library is given to run all calls."""
 
     key: Sizes
     room: np.ndarray
@@ -35,6 +36,7 @@ class Frame:
     scratch: np.ndarray
     at: int
     said: Any
+    entry: tuple[int, ...]
 
     @property
     def bytes(self) -> int:

@@ -26,6 +26,7 @@ from autocomp.runtime.frames import LAYOUTS, Frame, Frames, Sizes
 from autocomp.runtime.given import check_donated, dense, host_array
 from autocomp.runtime.library import Library, Outside, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
+from autocomp.runtime.plain import Plain
 from autocomp.runtime.plan import Slots, arena, segments, size_of
 from autocomp.targets.source import KernelSource
 from autocomp.trace import Trace
@@ -38,11 +39,11 @@ class HostExecutor:
                  trace: Trace | None = None) -> None:  # fmt: skip
         self.calls, self.slots, self.trace = calls, slots, trace
         self._symbols = symbols_of(sources, calls)
-        self._library = Library(library, [c.kernel.name for c in calls.calls])
+        self.library = Library(library, [c.kernel.name for c in calls.calls])
         self._threads = options.threads
         self._scratch_bytes = max((s.scratch for s in sources.values()), default=0)
         self._packings = packings(calls, slots, sources)
-        self._runs = segments(calls.calls, slots.views)
+        self.runs = segments(calls.calls, slots.views)
         self._inputs = tuple(n.attrs["name"] for n in calls.source.inputs)
         self.open = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym)})
         self._lock = Lock()
@@ -52,6 +53,7 @@ class HostExecutor:
         self.frames = Frames()
         self.layouts: OrderedDict[Sizes, tuple[dict[str, int], int]] = OrderedDict()
         self.poison = False  # fill intermediates and outputs with NaN patterns before a run: what is not written shows
+        self.plain = Plain.of(self)  # for calls that need nothing but their kernels
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name: tensors of torch where an input is one, else NumPy arrays.
@@ -121,13 +123,13 @@ class HostExecutor:
         if not opaque:
             frame = call.frame
             try:
-                fewer = self._library.run(frame, first, last, self._threads)
+                fewer = self.library.run(frame, first, last, self._threads)
             except Outside as e:
                 if not self.calls.loops:  # the reference says which index
                     self._start(e.call, e.call + 1, True, call)
                 raise
             if fewer:
-                self._say(fewer)
+                self.say(fewer)
             return
         c = self.calls.calls[first]
         k = c.kernel
@@ -137,7 +139,7 @@ class HostExecutor:
         out = call.tensor(c.args[k.outputs[0].name])
         out[...] = OPS[k.opaque].reference(args, k.attrs, k.outputs[0].type).reshape(out.shape)
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """A note in the trace, once."""
         with self._lock.held:
             if text not in self._said:
@@ -156,11 +158,11 @@ class HostExecutor:
     def run_frame(self, frame: Frame) -> None:
         """All calls, over the addresses in the frame's table. Raises AutocompError where memory or a stack is too small."""
         try:
-            fewer = self._library.run(frame, 0, len(self.calls.calls), self._threads)
+            fewer = self.library.run(frame, 0, len(self.calls.calls), self._threads)
         except MemoryError as e:
             raise self._no_memory(self.values(frame.key), e) from None
         if fewer:
-            self._say(fewer)
+            self.say(fewer)
 
     # ---- a call
     def _begin(self, feed: Mapping[str, Any]) -> _Call:
@@ -173,7 +175,7 @@ class HostExecutor:
             check_donated(self.calls.donated.values(), feed, given)
         try:
             fixed = self._fixed or self._once()
-            frame = self.frames.take(self._key(values), self._need, self._frame)
+            frame = self.taken(self.key(values))
             try:
                 return self._placed(given, values, frame, fixed)
             except BaseException:
@@ -187,7 +189,7 @@ class HostExecutor:
 
     def _calls(self, call: _Call) -> None:
         """All of the program's calls, in order."""
-        for first, last, opaque in self._runs:
+        for first, last, opaque in self.runs:
             self._segment(first, last, opaque, call)
 
     def _placed(self, given: dict[str, np.ndarray], values: Mapping[str, int], frame: Frame, fixed: _Fixed) -> _Call:
@@ -214,7 +216,7 @@ class HostExecutor:
     def _no_memory(self, values: Mapping[str, int], e: MemoryError) -> AutocompError:
         """What a call needs, in an error's text."""
         g, mb = self.calls, lambda n: f"{n / 1e6:,.1f} MB"
-        arena = self._layout(self._key(values))[1] + self._scratch_bytes
+        arena = self._layout(self.key(values))[1] + self._scratch_bytes
         outputs = sum(size_of(g.tensors[t], values) for t in {t for _, t in g.outputs})
         fixed = sum(size_of(g.tensors[t], values) for t in (*g.params, *g.constants)) + sum(x.bytes for x in self._packings)
         return AutocompError(f"not enough memory for a call: {mb(arena)} of intermediates, {mb(outputs)} of outputs, {mb(fixed)} of weights"
@@ -233,7 +235,7 @@ class HostExecutor:
                 for i, x in enumerate(self._packings):
                     table[x.slot] = at
                     at += _lines(x.bytes)
-                    self._library.pack(i, table)
+                    self.library.pack(i, table)
                 self._fixed = _Fixed(tensors, table, panels)
             return self._fixed
 
@@ -258,16 +260,22 @@ class HostExecutor:
                 self.layouts.popitem(last=False)
         return found
 
-    def _need(self, key: Sizes) -> int:
+    def need(self, key: Sizes) -> int:
+        """Bytes of an arena."""
         return self._layout(key)[1]
 
-    def _key(self, values: Mapping[str, int]) -> Sizes:
+    def key(self, values: Mapping[str, int]) -> Sizes:
+        """The values of `open`."""
         return tuple([values[s] for s in self.open])
 
     def values(self, key: Sizes) -> dict[str, int]:
         """Of all symbols, from those of the inputs."""
         values = dict(zip(self.open, key))
         return with_computed(values, self.calls.computed) if self.calls.computed else values
+
+    def taken(self, key: Sizes) -> Frame:
+        """A frame of the pool, which `frames.give` takes back. Raises MemoryError."""
+        return self.frames.take(key, self.need, self._frame)
 
     def _frame(self, key: Sizes, room: np.ndarray | None) -> Frame:
         """A new frame, on memory that is there or on its own."""
@@ -285,7 +293,9 @@ class HostExecutor:
         z = (ctypes.c_long * max(1, len(self._symbols)))(*(values[s] for s in self._symbols))
         scratch = np.empty(self._scratch_bytes, np.uint8)
         at = scratch.ctypes.data if self._scratch_bytes else 0
-        return Frame(key, room, tensors, table, z, scratch, at, (ctypes.c_long * 4)())
+        said = (ctypes.c_long * 4)()
+        entry = ctypes.addressof(table), ctypes.addressof(z), at, 0, len(self.calls.calls), self._threads, ctypes.addressof(said)
+        return Frame(key, room, tensors, table, z, scratch, at, said, entry)
 
     @staticmethod
     def _view(room: np.ndarray, t: TensorType, values: Mapping[str, int]) -> np.ndarray:

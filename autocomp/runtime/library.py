@@ -57,7 +57,7 @@ END = """  default: break;
   return AC_FEWER;
 }
 """
-NO_STACK, NO_MEMORY, OUTSIDE = 2, 3, 4  # of `ac_run`
+FEWER, NO_STACK, NO_MEMORY, OUTSIDE = 1, 2, 3, 4  # of `ac_run`
 MOST = 64  # AC_MOST
 
 
@@ -155,8 +155,8 @@ class Library:
     def __init__(self, path: Path, kernels: Sequence[str]) -> None:
         self.path, self._kernels = path, tuple(kernels)
         self._lib = ctypes.CDLL(str(path))
-        self._run = self._lib.ac_run
-        self._run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int] * 3, ctypes.c_void_p]
+        self.start = self._lib.ac_run
+        self.start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int] * 3, ctypes.c_void_p]
 
     def pack(self, number: int, table: ctypes.Array) -> None:
         """Fill the slot of a packed constant (see `packings`)."""
@@ -168,9 +168,11 @@ class Library:
         Raises AutocompError where the caller's stack is too small: nothing ran; MemoryError where a kernel's threads had no memory;
         Outside.
         """
-        status = self._run(frame.table, frame.z, frame.at, first, last, threads, frame.said)
-        if not status:
-            return ""
+        status = self.start(frame.table, frame.z, frame.at, first, last, threads, frame.said)
+        return self.ended(status, frame) if status else ""
+
+    def ended(self, status: int, frame: Frame) -> str:
+        """Of a call whose `start` said something else than 0: as `run`."""
         asked, ran, stack, need = frame.said
         if status == NO_MEMORY:
             team = "1 thread wants" if stack == 1 else f"{stack} threads want"

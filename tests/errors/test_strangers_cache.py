@@ -138,7 +138,7 @@ def test_what_is_loaded_is_not_what_can_still_be_written(cache):
     program = autocomp.optimize(GRAPH.format(n=52))
     entry(cache).write_bytes(b"")
     np.testing.assert_allclose(program(np.zeros(52, "f4")), 1)
-    loaded = Path(program.executor._library.path)
+    loaded = Path(program.executor.library.path)
     assert stat.S_IMODE(loaded.parent.stat().st_mode) == 0o700
     assert cache not in loaded.parents
 

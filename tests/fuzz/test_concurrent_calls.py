@@ -28,13 +28,13 @@ def test_one_arena_for_all_calls_is_caught(monkeypatch):
     program = autocomp.optimize(case.graph, threads=1)
     assert program.slots.temporary
     frames, one = program.executor.frames, {}
-    take, run = frames.take, program.executor._library.run
+    take, run = frames.take, program.executor.library.start
 
     def later(*args):
         time.sleep(0.002)  # another call is sure to have begun
         return run(*args)
 
-    monkeypatch.setattr(program.executor._library, "run", later)
+    monkeypatch.setattr(program.executor.library, "start", later)
     monkeypatch.setattr(frames, "take", lambda key, *how: one[key] if key in one else one.setdefault(key, take(key, *how)))
     monkeypatch.setattr(frames, "give", lambda frame: None)
     verdict = threads.judged(program, case)
@@ -45,7 +45,7 @@ def test_one_arena_for_all_calls_is_caught(monkeypatch):
 def test_results_that_are_written_again_are_caught(monkeypatch):
     case = next(c for c in map(threads.draw, range(100)) if "dim n" not in c.text() and all(n.type.elements for _, n in c.graph.outputs))
     program = autocomp.optimize(case.graph, threads=1)
-    one = {}
+    program.executor.plain, one = None, {}
     made = type(program.executor.results).array
     monkeypatch.setattr(type(program.executor.results), "array",
                         lambda self, shape, dtype: one.setdefault((shape, dtype), made(self, shape, dtype)))  # fmt: skip

@@ -183,7 +183,7 @@ def test_as_many_large_arenas_are_kept_as_calls_were_under_way(monkeypatch):
 def test_one_programs_threads_do_not_change_anothers():
     """`threads=` is of a program: what OpenMP has for the thread that calls stays as it was."""
     program = autocomp.optimize(OPEN, threads=1)
-    openmp = ctypes.CDLL(str(program.executor._library.path))  # the symbol of the runtime that it is linked with
+    openmp = ctypes.CDLL(str(program.executor.library.path))  # the symbol of the runtime that it is linked with
     before = openmp.omp_get_max_threads()
     openmp.omp_set_num_threads(3)
     try:

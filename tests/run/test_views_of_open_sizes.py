@@ -70,7 +70,7 @@ def test_a_view_lies_in_its_operand_which_lives_as_long():
         if of in frame.tensors:
             assert np.shares_memory(frame.tensors[t], frame.tensors[of])
             assert frame.table[program.slots.index[t]] == frame.table[program.slots.index[of]]
-    assert sum(end - start for start, end, opaque in executor._runs if opaque) == sum(
+    assert sum(end - start for start, end, opaque in executor.runs if opaque) == sum(
         bool(c.kernel.opaque) and c.args[c.kernel.outputs[0].name] not in views for c in program.calls.calls)  # fmt: skip
 
 

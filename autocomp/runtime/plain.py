@@ -1,0 +1,193 @@
+"""Calls whose inputs are just as the program reads them: nothing is made, copied or looked up that the call before had already.
+
+What is asked of an input is what `given`, `input_sizes` and `dense` ask of it: its library, element type, shape, place and address. An
+input that is anything else (another library's, a subclass, a view with gaps, the wrong shape) and whatever fails on the way are left to
+`HostExecutor.run`, which reads it or says why not.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from ctypes import addressof, c_char
+from math import prod
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from autocomp.errors import AutocompError
+from autocomp.ir.reference import input_sizes
+from autocomp.ir.types import Sym
+from autocomp.runtime.executor import of_numpy, shape_of
+from autocomp.runtime.frames import LAYOUTS, Frame, Sizes
+from autocomp.runtime.library import FEWER
+from autocomp.runtime.pages import SMALL
+
+if TYPE_CHECKING:
+    from autocomp.runtime.host import HostExecutor
+
+OWN = 1 << 20  # bytes of a frame up to which these calls keep frames of their own; larger ones are those of all calls
+DENSE, IN_PLACE = 0x101, 0x501  # NumPy's flags of an array that is dense and aligned, and of one that is writable too
+Shape = tuple[int, ...]
+from_buffer: Any = c_char.from_buffer
+
+
+class _Output(NamedTuple):
+    slot: int
+    shape: Shape
+    dtype: np.dtype[Any]
+    small: bool  # comes from the allocator
+
+
+class _Ready(NamedTuple):
+    """What calls of one set of sizes share. `free`: frames of their own, None where they take those of all calls."""
+
+    key: Sizes
+    outputs: tuple[_Output, ...]
+    free: list[Frame] | None
+
+
+class Plain:
+    """For any thread: a call has a frame that no other has meanwhile."""
+
+    def __init__(self, executor: HostExecutor) -> None:
+        calls, index = executor.calls, executor.slots.index
+        self._names = [n.attrs["name"] for n in calls.source.inputs]
+        types = [n.type for n in calls.source.inputs]
+        self._arrays: list[tuple[np.dtype[Any], Shape | None]]
+        self._arrays = [(t.dtype.numpy, None if any(isinstance(d, Sym) for d in t.shape) else shape_of(t, {})) for t in types]
+        self._tensors: list[tuple[Any, Shape | None, int]] = []  # the same for torch
+        self._slots = [(k, index[name]) for k, name in enumerate(self._names) if name in index]
+        in_front = [slot for _, slot in self._slots] == list(range(len(types)))  # one write for all of them
+        self._pack = struct.Struct(f"{len(types)}N").pack_into if in_front else None
+        others = {*self._names, *(t for _, t in calls.outputs)}
+        self._views = [(index[t], index[of]) for t, of in executor.slots.views.items() if of in others]
+        self._ready: dict[tuple[Shape, ...], _Ready] = {}  # by the shapes of inputs with open sizes
+
+    @staticmethod
+    def of(executor: HostExecutor) -> Plain | None:
+        """None where calls have more to do: references to run, donated inputs, axes in another order, outputs that are copies."""
+        calls, runs = executor.calls, executor.runs
+        outputs = [t for _, t in calls.outputs]
+        others = {*calls.inputs, *calls.params, *calls.constants, *executor.slots.views, *executor.slots.temporary}
+        copies = len(set(outputs)) < len(outputs) or not others.isdisjoint(outputs)
+        orders = calls.source.input_orders or calls.source.output_orders
+        if len(runs) != 1 or runs[0][2] or calls.donated or copies or orders or not calls.source.inputs:
+            return None
+        return Plain(executor)
+
+    def __call__(self, executor: HostExecutor, args: tuple[Any, ...]) -> list[Any] | None:
+        """The outputs in order: tensors of torch where the inputs are, else NumPy's. None: nothing was computed, `run` is to be called."""
+        if len(args) != len(self._arrays) or executor.poison:
+            return None
+        of_torch = type(args[0]) is not np.ndarray
+        try:
+            found = self._of_torch(args) if of_torch else self._of_numpy(args)
+        except Exception:  # whatever a tensor without memory raises
+            return None
+        if found is None:
+            return None
+        pointers, shapes = found
+        ready = self._ready.get(shapes) or self._made_ready(executor, args, shapes)
+        if ready is None:
+            return None
+        free = ready.free
+        try:
+            if free is None:
+                frame = executor.taken(ready.key)
+            else:
+                try:
+                    frame = free.pop()
+                except IndexError:
+                    frame = executor.frame(ready.key)
+            table = frame.table
+            try:
+                if self._pack is not None:
+                    self._pack(table, 0, *pointers)
+                else:
+                    for k, slot in self._slots:
+                        table[slot] = pointers[k]
+                out = []
+                for slot, shape, dtype, small in ready.outputs:
+                    x = np.empty(shape, dtype) if small else executor.results.array(shape, dtype)
+                    table[slot] = addressof(from_buffer(x)) if dtype.isbuiltin == 1 else x.ctypes.data
+                    out.append(of_numpy(x) if of_torch else x)
+                for slot, of in self._views:
+                    table[slot] = table[of]
+                status = executor.library.start(*frame.entry)
+                if status == FEWER:
+                    executor.say(executor.library.ended(status, frame))
+            finally:
+                if free is None:
+                    executor.frames.give(frame)
+                else:
+                    free.append(frame)
+        except MemoryError:
+            return None
+        return out if status in (0, FEWER) else None
+
+    def _of_numpy(self, args: tuple[Any, ...]) -> tuple[list[int], tuple[Shape, ...]] | None:
+        """Addresses, and shapes where sizes are open; None where an argument is no plain array of NumPy as it is wanted."""
+        pointers: list[int] = []
+        shapes: tuple[Shape, ...] = ()
+        plain = np.ndarray
+        for x, (dtype, shape) in zip(args, self._arrays):
+            if type(x) is not plain or x.dtype != dtype:
+                return None
+            if x.shape != shape:
+                if shape is not None:
+                    return None
+                shapes = (*shapes, x.shape)
+            flags = x.flags.num
+            if flags & IN_PLACE == IN_PLACE and dtype.isbuiltin == 1:
+                pointers.append(addressof(from_buffer(x)))  # a quarter of the time of the next
+            elif flags & DENSE == DENSE:
+                pointers.append(x.ctypes.data)
+            else:
+                return None
+        return pointers, shapes
+
+    def _of_torch(self, args: tuple[Any, ...]) -> tuple[list[int], tuple[Shape, ...]] | None:
+        """The same of tensors of torch: on the CPU, dense, recording nothing, themselves (not what a flag makes of their memory)."""
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return None
+        if not self._tensors:
+            self._tensors = [(getattr(torch, dtype.name, None), shape, dtype.itemsize - 1) for dtype, shape in self._arrays]
+        pointers: list[int] = []
+        shapes: tuple[Shape, ...] = ()
+        plain = torch.Tensor
+        for x, (dtype, shape, within) in zip(args, self._tensors):
+            if type(x) is not plain or x.dtype is not dtype or not x.is_cpu or not x.is_contiguous() or x.requires_grad or x.is_neg():
+                return None
+            if x.shape != shape:
+                if shape is not None:
+                    return None
+                shapes = (*shapes, x.shape)
+            at = x.data_ptr()
+            if not at or at & within:  # no elements, or not at a multiple of their size
+                return None
+            pointers.append(at)
+        return pointers, shapes
+
+    def _made_ready(self, executor: HostExecutor, args: tuple[Any, ...], shapes: tuple[Shape, ...]) -> _Ready | None:
+        """None where sizes are refused, or an output is empty."""
+        calls = executor.calls
+        like = {name: SimpleNamespace(dtype=dtype, shape=tuple(x.shape)) for name, x, (dtype, _) in zip(self._names, args, self._arrays)}
+        try:
+            values = input_sizes(calls.source, like)
+        except AutocompError:
+            return None
+        types = [calls.tensors[t] for _, t in calls.outputs]
+        sizes = [shape_of(t, values) for t in types]
+        if not all(map(prod, sizes)):
+            return None
+        slots = [executor.slots.index[t] for _, t in calls.outputs]
+        outputs = (_Output(slot, n, t.dtype.numpy, prod(n) * t.dtype.bytes <= SMALL) for slot, n, t in zip(slots, sizes, types))
+        key = executor.key(values)
+        own = not shapes and executor.need(key) <= OWN
+        if len(self._ready) >= LAYOUTS:
+            self._ready.clear()
+        ready = self._ready[shapes] = _Ready(key, tuple(outputs), [] if own else None)
+        return ready
