@@ -58,7 +58,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     if online:  # beside what is counted of each weight
         banks = chip.numbers["fused_bank_waits"] if "fused_scale" in s.directives else chip.numbers["bank_waits"]
         own = chip.numbers["state_operations"] * m * n + banks * m * depth
-        vector += rounds * steps * (chip.numbers["round_calls"] * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
+        calls = chip.numbers["round_calls"] - chip.numbers["partial_calls"] * ("thread_partials" in s.directives)
+        vector += rounds * steps * (calls * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
     t = {
         "copies to L1": rounds * steps * sum(copied),
         "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),

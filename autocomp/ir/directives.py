@@ -56,7 +56,7 @@ _TABLE = (
     Directive("turned_store", "results leave through shared memory in memory's order, where threads have no neighbours of it"),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",
               neutral="how much of a patch is still in a cache beside shared memory depends on what blocks of a core do at once"),
-    Directive("thread_partials", "a reduction that a loop carries is kept by each thread, and threads meet once behind the loop"),
+    Directive("thread_partials", "a reduction that a loop carries is kept by each thread or lane, and these meet once behind the loop"),
     Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
     Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),
     Directive("evict_first", "a large tensor that is read once does not push others out of L2",

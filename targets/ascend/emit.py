@@ -13,6 +13,7 @@ from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.joined import joined
+from autocomp.targets.ascend.partials import partials
 from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
 from autocomp.targets.ascend.tables import loaded, place, table
@@ -47,6 +48,7 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
+    p, partial = partials(p) if "thread_partials" in directives else (p, frozenset())
     p, late = ahead(factors_first(p))
     short: DoesNotFit | None = None
     spare = (late.by + 1, late.by, late.by - 1) if late.by else (0,)
@@ -55,7 +57,7 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
         if not (rows or apart):
             continue  # nothing arrives from a cube core
         try:
-            kernel = Kernel(p, chip, rows, past, late, slots, more, "fused_scale" in directives, apart)
+            kernel = Kernel(p, chip, rows, past, late, slots, more, "fused_scale" in directives, apart, partial)
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short if more > late.by else short or e  # spare slots are no need
@@ -132,7 +134,7 @@ class Kernel:
     some rounds behind the others. `slots`: of rings in L0C and unified buffer. Where there are late works two products take turns, so with
     one slot each a sum leaves beside the other product, and arrives beside the instructions that do not read it. `more`: slots in L1 of
     factors in a loop with late works, which may be read some rounds after they have come. `fused`: directive fused_scale. `apart`: what
-    arrives from the cube core has banks of its own, which takes some room."""
+    arrives from the cube core has banks of its own, which takes some room. `partial`: sums by lanes (partials.py)."""
 
     p: TileProgram
     chip: Chip
@@ -143,6 +145,7 @@ class Kernel:
     more: int = 0
     fused: bool = False
     apart: bool = True
+    partial: frozenset[str] = frozenset()
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -188,7 +191,8 @@ class Kernel:
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
         ub = place("ub", self.chip)
         vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
-                            "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused)  # fmt: skip
+                            "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
+                            self.partial)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more,
                       self.late.joined)  # fmt: skip

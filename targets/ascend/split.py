@@ -15,6 +15,7 @@ from autocomp.targets.ascend.copies import Region, base_text
 from autocomp.targets.ascend.cube import FIX, Cube, Factor, Part, borders
 from autocomp.targets.ascend.frames import Frame, Joint
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
+from autocomp.targets.ascend.partials import lane_sums, scale
 from autocomp.targets.ascend.tables import stored
 from autocomp.targets.ascend.vector import VectorPart
 
@@ -91,7 +92,10 @@ class Split:
                 self.loop(n)
             elif id(n) not in self.skipped:
                 with self.behind(id(n) in self.late):
-                    self.statement(n)
+                    if n.op == "reduce" and n.dst in self.vector.partial:
+                        lane_sums(self.vector, n, self.scales.get(id(n)))
+                    else:
+                        self.statement(n)
             for name in [v for v, at in done.items() if at == i]:
                 with self.behind(id(n) in self.late):
                     self.leaves(name, nodes)
@@ -99,22 +103,20 @@ class Split:
                 self.vector.drop(name)  # of two tiles at once nothing is dropped
 
     def scalings(self, nodes: Body) -> dict[int, tuple[str, int]]:
-        """Statements of a block that only scale a state by a value in front of a product that is added to it: their place, the value, and
-        the place of the product, which does both."""
+        """Statements of a block that only scale a state by a value in front of a product, or of sums by lanes, that are added to it: their
+        place, the value, and the place of the statement that does both."""
         found: dict[int, tuple[str, int]] = {}
         for i, n in enumerate(nodes):
-            if not isinstance(n, Stmt) or n.op != "map" or n.dst not in self.states or not isinstance(n.expr, Map) or n.expr.fn != "mul":
-                continue
-            state, by = n.expr.operands if n.expr.operands[0] == Value(n.expr.dtype, n.dst) else n.expr.operands[::-1]
-            if state != Value(n.expr.dtype, n.dst) or not isinstance(by, Value) or by == state:
+            if not isinstance(n, Stmt) or n.dst not in self.states | self.vector.partial or (by := scale(n)) is None:
                 continue
             for j in range(i + 1, len(nodes)):
                 x = nodes[j]
-                if isinstance(x, Loop) or by.name == x.dst or (n.dst in (x.dst, *x.srcs, *values(x.expr)) and x.op != "mma"):
+                adds = isinstance(x, Stmt) and x.op == ("reduce" if n.dst in self.vector.partial else "mma")
+                if isinstance(x, Loop) or by == x.dst or (n.dst in (x.dst, *x.srcs, *values(x.expr)) and not adds):
                     break
                 if x.dst == n.dst:
                     if (id(n) in self.late) == (id(x) in self.late):
-                        found[i] = by.name, j
+                        found[i] = by, j
                     break
         return found
 

@@ -53,6 +53,7 @@ class VectorPart:
     kept: frozenset[str] = frozenset()
     by: int = 0
     fused: bool = False  # directive fused_scale
+    partial: frozenset[str] = frozenset()  # directive thread_partials: sums that are eight lanes' until behind their loop
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0

@@ -349,6 +349,35 @@ AC_FN ac_spread(const ac_f32 &d, const ac_f32 &t, uint32_t rows) {
   ac_widen(d, t, rows);
 }
 
+// d = d v + x, all of them a block a row.
+AC_FN ac_scaled_add(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, uint32_t n) {
+  for (uint32_t i = 0; i < n; i += 15360) FusedMulAdd(d[i], v[i], x[i], 64, ac_240((n - i) / 64), {1, 1, 1, 8, 8, 8});
+}
+// d = d v, and then the sums of the blocks of eight elements of each row: of 64 columns at a time, each block's into a lane of d. t: as d.
+AC_FN ac_lane_sums(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, const ac_f32 &t, uint32_t rows, uint32_t slots, uint32_t lanes,
+                   uint32_t pitch, bool scaled) {
+  if (rows < slots) Duplicate(t, 0.0f, slots * 8);
+  if (scaled && lanes < 64) Mul(d, d, v, slots * 8);
+  for (uint32_t c = 0; c < lanes; c += 64) {
+    const uint32_t n = ac_least(64, lanes - c);
+    AC_V;
+    for (uint32_t r = 0; r < rows; r += 248) BlockReduceSum(t[r * 8], x[r * pitch + c], ac_248(rows - r), n, 1, 1, pitch / 8);
+    AC_V;
+    if (n < 64)  // blocks behind the last element give nothing
+      for (uint32_t r = 0; r < rows; r += 248) Add(d[r * 8], d[r * 8], t[r * 8], (n + 7) / 8, ac_248(rows - r), {1, 1, 1, 1, 1, 1});
+    else if (c == 0 && scaled)
+      ac_scaled_add(d, v, t, slots * 8);
+    else
+      Add(d, d, t, slots * 8);
+  }
+}
+// The eight lanes of each row become their sum; t: one element a row.
+AC_FN ac_lane_sum(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n) {
+  for (uint32_t i = 0; i < n; i += 15360) BlockReduceSum(t[i / 8], x[i], ac_240((n - i) / 64), 64, 1, 1, 8);
+  AC_V;
+  ac_widen(d, t, n / 8);
+}
+
 // d = x turned: x has `rows` rows of `cols` elements, `from` apart, and d a row for each column of x, `to` apart. A repeat takes 16 rows and 8
 // columns; what fills up the last ones is anything.
 AC_T ac_turn(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t rows, uint32_t cols, uint32_t from, uint32_t to) {

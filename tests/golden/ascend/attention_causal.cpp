@@ -2,7 +2,7 @@
 
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
- * schedule: tile i0 1, i1 32, i2 64, r1 128 | stages 2 | softmax_overlap 1 | fused_scale
+ * schedule: tile i0 1, i1 32, i2 64, r1 128 | stages 2 | softmax_overlap 1 | fused_scale | thread_partials
  * predicted: 9.17 us, bound by launch, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 200, 64]
  * rule: fusion/map-into-map: iota into operand 0 of ge
@@ -40,7 +40,8 @@
  *     in2_t: f16[i0, i2, r1] block = copy in2
  *     o += mma p_n, in2_t
  *     m = map m1
- *   r: f32[i0, i1, i2] fragment = map o / l
+ *   l_sum: f32[i0, i1] fragment = map lane_sum(l)
+ *   r: f32[i0, i1, i2] fragment = map o / l_sum
  *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
  *   store out0 = cast_t
  *
@@ -62,7 +63,7 @@
  * l0a: 24576 of 65536 bytes
  * l0b: 65536 of 65536 bytes
  * l0c: 49152 of 131072 bytes
- * ub: 67072 of 188160 bytes
+ * ub: 66560 of 188160 bytes
  */
 extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2more(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR scratch) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
@@ -237,7 +238,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
   if ASCEND_IS_AIV {
     TPipe pipe;
     TBuf<TPosition::VECCALC> ub;
-    pipe.InitBuffer(ub, 67072);
+    pipe.InitBuffer(ub, 66560);
     pipe.Destroy();
     const uint32_t group = GetBlockIdx() / 2;
     uint32_t round = 0, r1_round = 0;
@@ -265,8 +266,10 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       const ac_f32 m1 = ac_at<float>(ub, 512, 0);
       const ac_f32 l2 = ac_at<float>(ub, 512, 512);
       const ac_f32 o3 = ac_at<float>(ub, 4096, 1024);
-      const ac_f32 t20 = ac_at<float>(ub, 4096, 58880);
-      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 62976 + round % 2 * 2048);
+      const ac_f32 t18 = ac_at<float>(ub, 512, 0);
+      const ac_f32 t19 = ac_at<float>(ub, 512, 30720);
+      const ac_f32 t20 = ac_at<float>(ub, 4096, 58368);
+      const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 62464 + round % 2 * 2048);
       PipeBarrier<PIPE_V>();
       Duplicate(m1, -3.40282347e+38f, 128);
       Duplicate(l2, 0.0f, 128);
@@ -291,10 +294,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const ac_f32 t15 = ac_at<float>(ub, 512, 31744);
           const ac_f32 t16 = ac_at<float>(ub, 8192, 33280);
           const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41472 + r1_round % 2 * 4096);
-          const ac_f32 l17 = ac_at<float>(ub, 512, 31744);
-          const ac_f32 t18 = ac_at<float>(ub, 512, 30208);
-          const ac_f32 t19 = ac_at<float>(ub, 512, 49664);
-          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 50432 + r1_round % 2 * 4096);
+          const ac_f32 t17 = ac_at<float>(ub, 512, 31744);
+          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49920 + r1_round % 2 * 4096);
           CrossCoreWaitFlag(r1_round % 2);
           WaitFlag<HardEvent::V_MTE2>(r1_round % 2);
           if (own) {
@@ -329,8 +330,6 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           Sub(t15, m1, t14, 128);
           PipeBarrier<PIPE_V>();
           Exp(o_by_kept, t15, 128);
-          PipeBarrier<PIPE_V>();
-          Mul(l2, l2, o_by_kept, 128);
           ac_scaled_less(t16, t9, t14, 0.125f, 16, 128, 2048);
           PipeBarrier<PIPE_V>();
           Exp(t16, t16, 2048);
@@ -345,9 +344,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           }
           SetFlag<HardEvent::MTE3_V>(r1_round % 2);
           CrossCoreSetFlag<2, PIPE_MTE3>(4 + r1_round % 2);
-          ac_row_sum(l17, t16, t18, t19, 16, 16, n_r1, 128);
-          PipeBarrier<PIPE_V>();
-          Add(l2, l2, l17, 128);
+          ac_lane_sums(l2, o_by_kept, t16, t17, 16, 16, n_r1, 128, true);
           Adds(m1, t14, 0.0f, 128);
         }
         if (r1 >= 1) {
@@ -372,10 +369,8 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
           const ac_f32 t15 = ac_at<float>(ub, 512, 31744);
           const ac_f32 t16 = ac_at<float>(ub, 8192, 33280);
           const LocalTensor<half> p_n_out = ac_at<half>(ub, 4096, 41472 + r1_round % 2 * 4096);
-          const ac_f32 l17 = ac_at<float>(ub, 512, 31744);
-          const ac_f32 t18 = ac_at<float>(ub, 512, 30208);
-          const ac_f32 t19 = ac_at<float>(ub, 512, 49664);
-          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 50432 + r1_round % 2 * 4096);
+          const ac_f32 t17 = ac_at<float>(ub, 512, 31744);
+          const LocalTensor<float> o_part_in = ac_at<float>(ub, 4096, 49920 + r1_round % 2 * 4096);
           CrossCoreWaitFlag(8 + r1_round % 2);
           WaitFlag<HardEvent::V_MTE2>(2 + r1_round % 2);
           if (own) {
@@ -392,7 +387,9 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       }
       r1_round -= 1;
       PipeBarrier<PIPE_V>();
-      ac_Div_stat(t20, o3, l2, 16, 64);
+      ac_lane_sum(t19, l2, t18, 128);
+      PipeBarrier<PIPE_V>();
+      ac_Div_stat(t20, o3, t19, 16, 64);
       WaitFlag<HardEvent::MTE3_V>(2 + round % 2);
       PipeBarrier<PIPE_V>();
       Cast(out0_out, t20, RoundMode::CAST_RINT, 1024);

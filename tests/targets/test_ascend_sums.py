@@ -1,0 +1,70 @@
+"""Sums of weights in attention on Ascend: lanes' until behind the loop (directive `thread_partials`)."""
+
+from __future__ import annotations
+
+import pytest
+from autocomp.targets import load_target
+
+import autocomp
+from autocomp.cost.estimate import estimate
+from autocomp.ir.schedule import Schedule
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
+from tests.helpers import fresh
+from tests.targets.test_ascend_ahead import attention
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+# (batch, rows, keys, head, causal, type), tile, stages, persistent: tails of rows and keys, fewer keys than a repeat has elements
+CASES = {
+    "tails": ((3, 150, 300, 128), {"i0": 1, "i1": 128, "r1": 128}, 3, True),
+    "causal": ((2, 150, 150, 64, True), {"i0": 1, "i1": 64, "r1": 32}, 2, True),
+    "bf16": ((1, 33, 100, 96, False, "bf16"), {"i0": 1, "i1": 16, "r1": 64}, 2, False),
+    "odd": ((2, 75, 333, 80), {"i0": 1, "i1": 64, "r1": 128}, 3, False),
+    "in turn": ((1, 17, 77, 64), {"i0": 1, "i1": 16, "r1": 32}, 1, False),
+}
+
+
+def under(case, directives, target="ascend:910b"):
+    """(program, kernel's text under the case's schedule), to be run."""
+    shape, tile, stages, persistent = CASES[case]
+    program = autocomp.optimize(attention(*shape), target=target)
+    kernel = program.calls.calls[0].kernel
+    s = Schedule.make(tile, softmax_overlap=int(stages > 1), stages=stages, persistent=persistent, directives=directives)
+    program.printed[kernel.name] = load_target(target).emit(kernel, s)
+    return program, program.printed[kernel.name].text
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+def test_sums_in_lanes(case, tmp_path):
+    program, text = under(case, ("thread_partials",))
+    assert text.count("ac_lane_sums(") == 1 and text.count("ac_lane_sum(") == 1 and "ac_row_sum(" not in text
+    program.executor = AscendExecutor(program, tmp_path, blocks=2)
+    program.verify(seed=fresh.seed())
+
+
+@needs_compiler
+@pytest.mark.parametrize(("was", "by"), [("ac_lane_sum(", "Add("), (", true);", ", false);")])
+def test_a_lane_that_is_not_folded_or_not_scaled_is_seen(was, by, tmp_path):
+    program, text = under("causal", ("thread_partials",))
+    assert was in text
+    program.executor = AscendExecutor(program, tmp_path, edit=lambda t: t.replace(was, by), blocks=1)
+    with pytest.raises((ModelFailure, autocomp.VerificationError)):
+        program.verify(seed=1)
+
+
+def test_the_rule_gives_them_where_products_overlap():
+    """Fires where a loop's product is late; not where the cores work in turn."""
+    text, rule = attention(16, 2048, 2048, 128), "directives/lane-partials"
+    (on,) = autocomp.optimize(text, target="ascend:910b").kernels
+    (off,) = autocomp.optimize(text, target="ascend:910b", without=[rule]).kernels
+    assert "thread_partials" in on.schedule and "thread_partials" not in off.schedule
+    turn = autocomp.optimize(text, target="ascend:910b", without=["tiling/npu-online-ahead", "tiling/npu-online-joined"])
+    assert "thread_partials" not in turn.kernels[0].schedule
+
+
+def test_their_price_is_fewer_instructions():
+    program = autocomp.optimize(attention(16, 2048, 2048, 128), target="ascend:910b1")
+    kernel, chip = program.calls.calls[0].kernel, program.target.chip
+    at = lambda *d: Schedule.make({"i0": 1, "i1": 128, "r1": 128}, softmax_overlap=1, stages=3, persistent=True, directives=d)
+    part = lambda *d: dict(estimate(kernel, at(*d), chip).parts)["vector cores"] * chip.clock / (11 * 16)
+    assert 60 < part("fused_scale") - part("fused_scale", "thread_partials") < 90  # of a block: 73 on the model
