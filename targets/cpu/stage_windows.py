@@ -86,7 +86,7 @@ class _Stage:
         taps = frozenset(fold.axis.split(","))
         stmts = [n for n in body if isinstance(n, Stmt)]
         made = {n.dst: n for n in stmts if n.op == "map" and not n.acc and sum(x.dst == n.dst for x in stmts) == 1}
-        terms = [n for n in made.values() if taps <= {*self.nest.axes_of(n.dst)}]
+        terms = [n for x, n in made.items() if x not in self.buffers and taps <= {*self.nest.axes_of(n.dst)}]
         inlined: dict[str, Expr] = {}
         buffers: dict[Expr, str] = {}
         new: dict[int, Stmt] = {}

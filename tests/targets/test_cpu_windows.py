@@ -53,6 +53,9 @@ FORMS = {
         "%t = transpose(x, perm=[0, 3, 1, 2])\n%0 = conv(%t, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)"),
     "turned behind": graph({"x": "f32[1, 6, 21, 9]", "w": "f32[6, 1, 3, 3]"},
         "%c = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)\n%0 = transpose(%c, perm=[0, 1, 3, 2])"),
+    "two of one image": graph({"x": "f32[1, 6, 13, 20]", "v": "f32[6, 1, 3, 3]", "w": "f32[6, 1, 3, 3]"},
+        "%c = conv(x, v, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)\n"
+        "%d = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)\n%0 = add(%c, %d)"),
     "a line": graph({"x": "f32[3, 8, 50]", "w": "f32[8, 1, 7]"},
                     "%0 = conv(x, w, strides=[1], lo=[3], hi=[3], dilations=[1], groups=8)"),
 }  # fmt: skip
