@@ -14,7 +14,7 @@ from autocomp import pipeline
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import pricer
-from autocomp.egraph.choose import Candidate, choose_schedule, recounted
+from autocomp.egraph.choose import COUNTED, Candidate, Counts, choose_schedule, recounted
 from autocomp.egraph.parts import merged
 from autocomp.errors import AutocompError
 from autocomp.ir.kernel import Kernel
@@ -94,7 +94,7 @@ def predictions(kernel: Kernel, chip: Chip, points: Sequence[Point], issued: Any
     before = written_back(demand.work.read, demand.work.written, chip)
     price = pricer(demand, chip, kernel)
     ranked = sorted(((price(p.schedule), Candidate(p.schedule, p.rule)) for p in points), key=lambda x: x[0].seconds)
-    known = recounted(kernel, demand, iter(ranked), chip, issued) if issued is not None else ranked
+    known = recounted(kernel, demand, iter(ranked), chip, issued, Counts(COUNTED)) if issued is not None else ranked
     return {c.schedule: (cost.seconds + before, cost.bound) for cost, c in known}
 
 

@@ -131,8 +131,9 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     priced = [(price(c.schedule), c) for c in found]
     others = elsewhere(kernel, chip, options.size_spread) if issued is None else []
     ranked = _ranked(priced, by_model, others)
+    counts = Counts(COUNTED)
     if issued is not None and by_model:
-        ranked = recounted(kernel, demand, ranked, chip, issued)
+        ranked = recounted(kernel, demand, ranked, chip, issued, counts)
     joins = Joins(kernel, rules, chip, options, admit)
     try:
         best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete, options.exact)
@@ -144,6 +145,7 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             best, chosen, before = _admitted(kernel, iter([(price(whole.schedule), whole)]), admit, refused, lambda s: s, options.exact)
         except (DoesNotFit, UnsupportedOp):
             raise e from None
+    counts.left = 0  # the runners-up are those that stand next as far as they were counted
     if chosen.schedule.scan and demand.roles.scan is not None:
         given = directives_of(demand.roles.scan, rules, chip, options)
     by = given.by(chosen.schedule)
@@ -215,19 +217,27 @@ def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool, others: Sequen
         yield from group if len(group) == 1 else sorted(group, key=lambda x: str(x[1].schedule))
 
 
-def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip,
-              issued: Issues) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
+@dataclass
+class Counts:
+    """How many schedules may still be counted."""
+
+    left: int
+
+
+def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip, issued: Issues,
+              counts: Counts) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
     """Candidates in the order of their prices once the best are counted. A count raises a price and never lowers it, so that a candidate
-    is counted only when none that is counted is cheaper; behind COUNTED counts, the others stand as they were ranked."""
+    is counted only when none that is counted is cheaper; once no counts are left, the others stand behind them as they were ranked."""
     counted: list[tuple[float, int, Cost, Candidate]] = []
     read = demand.work.read
     for n, (cost, c) in enumerate(ranked):
-        while counted and (counted[0][0] <= cost.seconds or n >= COUNTED):
+        while counted and (counted[0][0] <= cost.seconds or not counts.left):
             _, _, known, best = heappop(counted)
             yield known, best
-        if n >= COUNTED:
+        if not counts.left:
             yield cost, c
             continue
+        counts.left -= 1
         known = _counted(kernel, c.schedule, cost, chip, issued, read)
         heappush(counted, (known.seconds, n, known, c))
     yield from ((known, best) for _, _, known, best in sorted(counted, key=lambda x: x[:2]))
