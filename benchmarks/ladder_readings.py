@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from autocomp.cost.chip import Chip, shipped
@@ -18,6 +18,7 @@ from autocomp.cost.pipes import (
     Side,
     Stream,
     launch_time,
+    lines,
     memory_seconds,
     product_time,
     stream_time,
@@ -168,7 +169,9 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
     vectors = {"aic", "aiv"} <= step["cores"].keys()  # they make fractals of it first
     nz = "zN" in layout or "NZ" in layout or ("ND unaligned" in layout and vectors)
     odd = "ND unaligned" in layout and not nz and cols * element % 32 > 0
-    b = Side(n * k * element, n * k * element if nz else width * element, kb, odd=odd)
+    line, run = chip.memories[0].line, int(n * k * element if nz else width * element)
+    begin = gcd(run, line)  # where tiles' rows begin
+    b = Side(n * k * element, run, kb, turned and run > line > begin, odd, begin)
     kind = dtype if dtype in chip.matrix else "f16"
     first, each = LIBRARY[bool(cfg.get("constant_tiling", True))]
     if not two and cfg.get("constant_tiling") is False:
@@ -181,7 +184,7 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
     kept = read_a / halves + read_b
     waves = max(1, rows // m // max(1, (cfg.get("core_grid") or [4])[0]))
     again = read_b * max(0, waves - 1) if two and groups == 1 else 0.0
-    shared = memory_seconds(read_a + read_b, rows * cols * out, chip) if cores > 1 else 0.0
+    shared = memory_seconds(read_a + read_b * lines(run, line, b.cut, begin), rows * cols * out, chip) if cores > 1 else 0.0
     if again and cores > 1:
         size = next(x.capacity for x in chip.memories if x.cache)
         shared += again * min(1.0, max(0.0, kept / size - 1)) / chip.memories[0].bandwidth

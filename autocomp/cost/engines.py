@@ -52,6 +52,12 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     lim, flags = chip.limits, rounds * steps * products * -(-depth // part)
     sides = (m, products * n)
     copied = [copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs)]
+    if online and "handed_fractals" in s.directives:  # weights lie in memory as in L1
+        copied[0] = copy_to_l1(Side(depth * m * bytes_, depth * m * bytes_), chip)
+    sums = m * (n + depth + chip.granule[1]) * SUM  # with one fractal's columns more, which leave by themselves
+    by_product = online and "mma_row_sums" in s.directives and sums <= chip.memory("l0c").capacity
+    if by_product:
+        flops += 2.0 * m * chip.granule[1] * depth * steps
     used = work.vector or work.special or online
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
     arriving = rounds * (out + scores) * chip.cores / lim["ub_in"] if used else 0.0
@@ -59,12 +65,15 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         banks = chip.numbers["fused_bank_waits"] if "fused_scale" in s.directives else chip.numbers["bank_waits"]
         own = chip.numbers["state_operations"] * m * n + banks * m * depth
         calls = chip.numbers["round_calls"] - chip.numbers["partial_calls"] * ("thread_partials" in s.directives)
+        if by_product:
+            calls, own = chip.numbers["round_calls"] - chip.numbers["row_sum_calls"], own - m * depth
         vector += rounds * steps * (calls * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
+    beside = lim["drain"] + m * chip.granule[1] * SUM / rate("l0c")
     t = {
         "copies to L1": rounds * steps * sum(copied),
         "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
         "matrix unit": flags * lim["product"] + rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
-        "copies from L0C": rounds * lim["drain"] + rounds * (out + scores) / rate("l0c"),
+        "copies from L0C": rounds * (lim["drain"] + (out + scores) / rate("l0c") + by_product * steps * beside),
         "vector cores": vector,
         "copies to vector cores": arriving,
     }
@@ -81,7 +90,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         t = {x: v * (1 + late * ends / (steps * rounds)) for x, v in t.items()}
         weights = rounds * steps * copied[0]  # other factors are there before they are wanted
         product = (t["copies to L0"] + t["matrix unit"]) / products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
-        t["weights' way"] = (weights + product + handed * 2 / chip.numbers["handed_over"]) / late
+        t["weights' way"] = (weights + product + by_product * rounds * steps * beside / 2 + handed * 2 / chip.numbers["handed_over"]) / late
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
@@ -93,12 +102,13 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     return Cost(seconds, bound if seconds - launch >= launch else "launch", (*t.items(), ("waits", waits), ("launch", launch)))
 
 
-def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int = 1, rights: int = 1) -> int:
+def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int = 1, rights: int = 1, more: int = 0) -> int:
     """Elements of a step's depth that go to the matrix unit's buffers at once, in whole fractals: even parts, as few as leave room for two
-    slots of every factor. A step that is copied to L1 in long rows may be deeper than these buffers. `lefts`, `rights`: factors a step.
+    slots of every factor. A step that is copied to L1 in long rows may be deeper than these buffers. `lefts`, `rights`: factors a step;
+    `more`: columns beside those of all right ones.
     """
     grain = chip.granule[2]
-    room = min(chip.memory("l0a").capacity // (2 * lefts * m * bytes_), chip.memory("l0b").capacity // (2 * rights * n * bytes_))
+    room = min(chip.memory("l0a").capacity // (2 * lefts * m * bytes_), chip.memory("l0b").capacity // (2 * (rights * n + more) * bytes_))
     most = max(grain, int(room) // grain * grain)
     parts = -(-depth // most)
     return int(-(-depth // (parts * grain)) * grain)

@@ -20,7 +20,8 @@ BLOCK = constant("npu_block")  # bytes of a fractal's row, and of the pieces tha
 class Side:
     """A factor's share of one step of the depth: bytes, the bytes of a contiguous run of its copy to L1, how many steps one copy is for.
 
-    cut: runs do not begin at lines of memory, so each touches one line more. odd: rows do not begin at blocks of 32 bytes, so each
+    cut: runs do not begin at lines of memory, so each touches one line more, or less than one where they begin at multiples of so many
+    bytes (`begin`). odd: rows do not begin at blocks of 32 bytes, so each
     block of a fractal is put together from two and is a run of its own.
     """
 
@@ -29,6 +30,7 @@ class Side:
     steps: float = 1.0
     cut: bool = False
     odd: bool = False
+    begin: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,10 @@ def together(times: Iterable[float], power: float) -> float:
     return float(top * sum((t / top) ** power for t in ts) ** (1 / power)) if top else 0.0
 
 
-def lines(run: float, line: int, cut: bool) -> float:
-    """Times as many bytes as a run has that its whole lines have."""
-    return 1 + line / run if cut and run else 1.0
+def lines(run: float, line: int, cut: bool, begin: int = 0) -> float:
+    """Times as many bytes as a run has that its whole lines have, where runs begin anywhere or at multiples of `begin` bytes: a run of r
+    bytes touches (r + line - begin) / line lines in the mean."""
+    return 1 + (line - min(begin, line)) / run if cut and run else 1.0
 
 
 def copy_to_l1(s: Side, chip: Chip) -> float:
@@ -88,7 +91,7 @@ def copy_to_l1(s: Side, chip: Chip) -> float:
     lim, rate = chip.limits, chip.memory("l1").bandwidth / chip.cores
     if s.odd:
         return lim["l1_start"] / s.steps + s.bytes / BLOCK * lim["l1_row"] + s.bytes / rate
-    wide = lines(s.run, chip.memories[0].line, s.cut)
+    wide = lines(s.run, chip.memories[0].line, s.cut, s.begin)
     return lim["l1_start"] / s.steps + wide * (s.bytes / s.run * lim["l1_row"] + s.bytes / rate)
 
 

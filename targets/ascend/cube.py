@@ -67,7 +67,7 @@ class Cube:
         return whole(tile_of(self.p, axis) if axis else 1)
 
     def count(self, axis: str) -> str:
-        return self.true[axis] if axis else "1"
+        return axis if axis.isdigit() else self.true[axis] if axis else "1"
 
     def whole(self, axis: str) -> str:
         """The true count in whole fractals."""
@@ -101,6 +101,11 @@ class Cube:
             size = f"{self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows}"
             line = f"ac_to_l1_bordered({f.name}, {tensor}, {at}, {border[0]}, {border[1]}, {size});"
         return text, Work(MTE2, reads, (f.name,), (line,))
+
+    def as_it_lies(self, f: Factor, source: str, rows: int, reads: str, turn: str, more: int = 0) -> tuple[str, Work]:
+        """(declaration, work): a tile that lies in memory as in L1, in columns of fractals of `rows` rows."""
+        text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * self.size(f.cols), turn, more)
+        return text, Work(MTE2, (reads,), (f.name,), (f"DataCopy({f.name}, {source}, {rows} * {self.whole(f.cols)});",))
 
     def feed(self, f: Factor, side: str, other: str, part: Part, turn: str) -> tuple[str, str, Work]:
         """(name, declaration, work): a part of a factor from L1 to L0A (side a) or L0B (side b); `other` is its axis beside the depth."""

@@ -14,6 +14,7 @@ from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.joined import joined
 from autocomp.targets.ascend.partials import partials
+from autocomp.targets.ascend.row_sums import row_sums
 from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
 from autocomp.targets.ascend.tables import loaded, place, table
@@ -48,6 +49,16 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
+    if "mma_row_sums" in directives and (beside := row_sums(p)) is not p:
+        try:
+            return attempt(beside, chip, directives)
+        except DoesNotFit:
+            pass  # there is no room beside the product
+    return attempt(p, chip, directives)
+
+
+def attempt(p: TileProgram, chip: Chip, directives: Collection[str]) -> tuple[Kernel, Planned]:
+    """The same of a program that says how rows are summed."""
     p, partial = partials(p) if "thread_partials" in directives else (p, frozenset())
     p, late = ahead(factors_first(p))
     short: DoesNotFit | None = None
@@ -57,7 +68,8 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
         if not (rows or apart):
             continue  # nothing arrives from a cube core
         try:
-            kernel = Kernel(p, chip, rows, past, late, slots, more, "fused_scale" in directives, apart, partial)
+            kernel = Kernel(p, chip, rows, past, late, slots, more, "fused_scale" in directives, apart, partial,
+                            "handed_fractals" in directives)
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short if more > late.by else short or e  # spare slots are no need
@@ -134,7 +146,8 @@ class Kernel:
     some rounds behind the others. `slots`: of rings in L0C and unified buffer. Where there are late works two products take turns, so with
     one slot each a sum leaves beside the other product, and arrives beside the instructions that do not read it. `more`: slots in L1 of
     factors in a loop with late works, which may be read some rounds after they have come. `fused`: directive fused_scale. `apart`: what
-    arrives from the cube core has banks of its own, which takes some room. `partial`: sums by lanes (partials.py)."""
+    arrives from the cube core has banks of its own, which takes some room. `partial`: sums by lanes (partials.py). `fractals`: what
+    vector cores hand over lies as the cube core wants it (fractals.py)."""
 
     p: TileProgram
     chip: Chip
@@ -146,6 +159,7 @@ class Kernel:
     fused: bool = False
     apart: bool = True
     partial: frozenset[str] = frozenset()
+    fractals: bool = False
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -195,7 +209,7 @@ class Kernel:
                             self.partial)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more,
-                      self.late.joined)  # fmt: skip
+                      self.late.joined, self.fractals)  # fmt: skip
         split.body(inner)
         return split
 
@@ -238,6 +252,7 @@ class Kernel:
         for n, top in used.items():
             lines += [f"TBuf<TPosition::{table()['places'][n]['position']}> {n};", f"pipe.InitBuffer({n}, {top});"]
         lines.append("pipe.Destroy();")
+        lines += split.before if name == "cube" else []
         if self.rows:
             lines.append("const uint32_t group = GetBlockIdx();" if name == "cube" else "const uint32_t group = GetBlockIdx() / 2;")
         own = {split.frame.joint.name} if split.frame.joint is not None else set()

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from autocomp.targets.ascend.copies import Region, base_text
-from autocomp.targets.ascend.cube import FIX, Cube, Factor, Part, borders
+from autocomp.targets.ascend.cube import FIX, Cube, Factor, M, Part, borders
+from autocomp.targets.ascend.fractals import handed, whole_fractals
 from autocomp.targets.ascend.frames import Frame, Joint
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
+from autocomp.targets.ascend.operand import number
 from autocomp.targets.ascend.partials import lane_sums, scale
-from autocomp.targets.ascend.tables import stored
+from autocomp.targets.ascend.tables import stored, table
 from autocomp.targets.ascend.vector import VectorPart
 
 from autocomp.cost.engines import fed_at_once
@@ -27,6 +29,7 @@ from autocomp.tile.agents import Again, Work
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value, walk
 
 Body = tuple[Loop | Stmt, ...]
+LANES = 8  # equal elements of a block that a statistic has for each row
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Split:
     by: int = 0
     more: int = 0
     joined: bool = False
+    fractals: bool = False  # directive handed_fractals
+    before: list[str] = field(default_factory=list)  # what the cube core does in front of its loop
     scratches: list[Scratch] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
@@ -69,8 +74,13 @@ class Split:
 
     def __post_init__(self) -> None:
         self.statements = [s for s, _ in walk(self.p.body)]
-        self.products = [s for s in self.statements if s.op == "mma"]
-        self.sums = {s.dst for s in self.products}
+        products = [s for s in self.statements if s.op == "mma"]
+        factors = {v for s in products for v in s.srcs}
+        self.ones = {s.dst for s in self.statements if s.op == "fill" and s.dst in factors}
+        self.products = [s for s in products if not self.ones & {*s.srcs}]
+        self.beside = {id(x): s for s in products if self.ones & {*s.srcs} for x in self.products if x.srcs[0] == s.srcs[0]}  # row_sums.py
+        self.skipped |= {id(s) for s in self.beside.values()}
+        self.sums = {s.dst for s in products}
         self.states = {s.dst for s in self.statements if s.op == "map" and s.dst in self.sums}
         self.inputs = {v for s in self.products for v in s.srcs}
         self.read = {v for s in self.statements if s.op != "mma" for v in (*s.srcs, *values(s.expr))}
@@ -164,6 +174,9 @@ class Split:
         if s.op == "fill" and s.dst in self.sums - self.states:
             self.home[s.dst] = self.frame
             return
+        if s.op == "fill" and s.dst in self.ones:
+            self.constant(s)
+            return
         self.vector.statement(s)
         if s.dst in self.inputs and s.op != "copy":
             self.hand_over(s.dst)
@@ -214,6 +227,15 @@ class Split:
             self.arrived(work)
         self.factors[s.dst] = f
 
+    def constant(self, s: Stmt) -> None:
+        """A factor of one column that has one value throughout: in L1 before anything else."""
+        f = Factor(s.dst, self.buf[s.dst].dtype, self.buf[s.dst].axes[0], "", True)
+        rows, element = self.cube.size(f.rows), stored(f.dtype, self.p.name)
+        fill = f"{table()['filled']}({f.name}, {element}({number(float(str(s.expr)))}), {rows});"
+        self.before += [self.cube.ring("l1", f.name, element, rows * self.cube.size(""), "", 1 - self.cube.slots), fill,
+                        *(f"{x}Flag<HardEvent::MTE2_MTE1>(0);" for x in ("Set", "Wait"))]  # fmt: skip
+        self.factors[f.name] = f
+
     def hand_over(self, name: str) -> None:
         """A factor that vector cores made: through memory to L1."""
         b = self.buf[name]
@@ -223,20 +245,26 @@ class Split:
             raise UnsupportedOp(f"factor {name} is made with lanes along {lane or 'no axis'}, rows along {self.row}", where=self.p.name,
                                 hint="vector cores hand over matrices of rows")  # fmt: skip
         pitch = self.vector.g.pitch(lane)
-        scratch = self.scratch(name, b.dtype, beside, pitch, max(2, self.by + 1))
         f = Factor(name, b.dtype, beside, depth, False)
-        step = {beside: pitch, depth: 1}
-        region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", step, b.axes, b.dtype.bytes)
-        self.vector.store(f"{name}_out", region, b.dtype, self.vector.values[name], scratch.name)
-        text, work = self.cube.load(f, f"{scratch.name}_g", self.slot(scratch), pitch, (scratch.name,), self.frame.turn,
-                                    more=-1 if self.joined else 0)  # flags are few, and it is fed as soon as it has come
+        whole = self.fractals and bool(beside) and whole_fractals(self.p, self.vector, b.dtype, depth)
+        rows = self.cube.size(beside) if whole else tile_of(self.p, beside) if beside else 1
+        scratch = self.scratch(name, b.dtype, rows, pitch, max(2, self.by + 1))
+        slot, more = self.slot(scratch), -1 if self.joined else 0  # flags are few, and it is fed as soon as it has come
+        if whole:
+            own = self.vector.true[beside]
+            handed(self.vector, name, self.vector.values[name], b.dtype, scratch.name, slot, self.cube.whole(depth), own, rows)
+            text, work = self.cube.as_it_lies(f, f"{scratch.name}_g[{slot}]", rows, scratch.name, self.frame.turn, more)
+        else:
+            region = Region(f"{scratch.name}_g", f"{slot} + {pitch} * w_row", {beside: pitch, depth: 1}, b.axes, b.dtype.bytes)
+            self.vector.store(f"{name}_out", region, b.dtype, self.vector.values[name], scratch.name)
+            text, work = self.cube.load(f, f"{scratch.name}_g", slot, pitch, (scratch.name,), self.frame.turn, more=more)
         self.frame.declarations.append(text)
         with self.behind(any(id(s) in self.late for s in self.products if name in s.srcs)):
             self.frame.works.append(work)
         self.factors[name] = f
 
-    def scratch(self, name: str, dtype: DType, row: str, pitch: int, slots: int = 2) -> Scratch:
-        count = (tile_of(self.p, row) if row else 1) * pitch
+    def scratch(self, name: str, dtype: DType, rows: int, pitch: int, slots: int = 2) -> Scratch:
+        count = rows * pitch
         s = Scratch(f"{name}_m", stored(dtype, self.p.name), slots, count, -(-count * dtype.bytes // 512) * 512)
         self.scratches.append(s)
         self.vector.depth[s.name] = s.slots
@@ -255,15 +283,22 @@ class Split:
         part, frame = self.in_parts(self.fed_at_once(a, m, n, k), k)
         near = [self.feed(frame, v, side, other, part) for v, side, other in ((a, "a", m), (b, "b", n))]
         if s.dst in self.states:
-            name = f"{s.dst}_part"
+            name, first = f"{s.dst}_part", f"{part.begin} == 0" if part.begin else "true"
             self.frame.declarations.append(self.cube.accumulator(name, m, n, self.frame.turn))
-            self.multiply(frame, self.cube.product(name, near[0], near[1], m, n, part, f"{part.begin} == 0" if part.begin else "true"))
-            self.arrives(name, s.dst, m, n, self.buf[s.dst].axes)
-            state, term, by = self.vector.values[s.dst], self.vector.values.pop(name), self.scales.get(id(s))
-            if by is None:
-                self.vector.combine("add", state, term)
-            else:
-                self.vector.scaled_sum(state, self.vector.value(by), term)
+            work = self.cube.product(name, near[0], near[1], m, n, part, first)
+            if beside := self.beside.get(id(s)):
+                ones = self.feed(frame, beside.srcs[1], "b", "", part)
+                self.frame.declarations.append(self.cube.accumulator(f"{beside.dst}_part", m, "", self.frame.turn))
+                more = self.cube.product(f"{beside.dst}_part", near[0], ones, m, str(self.cube.size("")), part, first)
+                work = Work(M, (*work.reads, ones), (*work.writes, *more.writes), (*work.lines, *more.lines))
+            self.multiply(frame, work)
+            self.arrives(name, s.dst, m, n, self.buf[s.dst].axes, f"{beside.dst}_part" if beside else "")
+            for x in (s, *([beside] if beside else [])):
+                state, term, by = self.vector.values[x.dst], self.vector.values.pop(f"{x.dst}_part"), self.scales.get(id(x))
+                if by is None:
+                    self.vector.combine("add", state, term)
+                else:
+                    self.vector.scaled_sum(state, self.vector.value(by), term)
             return
         home = self.home[s.dst]
         if not any(f" {s.dst} = " in d for d in home.declarations):
@@ -278,7 +313,7 @@ class Split:
         """Elements of a step's depth that one instruction takes."""
         sides = [self.sides(x) for x in self.products]
         return fed_at_once(self.cube.size(m), self.cube.size(n), self.cube.size(k), self.buf[a].dtype.bytes, self.cube.chip,
-                           len({x for x, _ in sides}), len({x for _, x in sides}))  # fmt: skip
+                           len({x for x, _ in sides}), len({x for _, x in sides}), self.cube.size("") if self.ones else 0)  # fmt: skip
 
     def in_parts(self, fed: int, k: str) -> tuple[Part, Frame]:
         """What an instruction takes, and the frame of its feeds: the open one, or a loop over parts behind what has been copied to L1.
@@ -331,7 +366,7 @@ class Split:
         if key not in self.fed:
             text, line, work = self.cube.feed(self.factors[name], side, other, part, frame.turn)
             frame.declarations.append(line)
-            frame.works.append(work)
+            frame.works.append(replace(work, reads=()) if name in self.ones else work)  # which never change
             self.fed[key] = text
         return self.fed[key]
 
@@ -370,14 +405,22 @@ class Split:
         self.skipped |= {id(x) for x in (*steps, users[0])}
         return t, f"ac_fixpipe{relu}"
 
-    def arrives(self, acc: str, value: str, m: str, n: str, axes: tuple[str, ...]) -> None:
-        """A sum from L0C through memory to unified buffer, as the vector value `acc`."""
+    def arrives(self, acc: str, value: str, m: str, n: str, axes: tuple[str, ...], beside: str = "") -> None:
+        """A sum from L0C through memory to unified buffer, as the vector value `acc`; `beside`: one of a column of ones, which goes its way
+        with it, and is a block of equal elements a row."""
         pitch = self.vector.g.pitch(n) if n else 16
-        scratch = self.scratch(acc, F32, m, pitch)
+        rows = tile_of(self.p, m) if m else 1
+        scratch = self.scratch(acc, F32, rows, pitch)
         target = f"{scratch.name}_g[{self.slot(scratch)}]"
-        self.frame.works.append(self.cube.out(acc, target, m, n, pitch, (scratch.name,)))
+        out = self.cube.out(acc, target, m, n, pitch, (scratch.name,))
         region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", {m: pitch, n: 1}, axes, 4)
         self.vector.values[acc] = self.vector.load(acc, region, F32, scratch.name)
+        if beside:
+            with_it = self.scratch(beside, F32, rows, LANES)
+            more = self.cube.out(beside, f"{with_it.name}_g[{self.slot(with_it)}]", m, str(LANES), LANES, (with_it.name,))
+            out = Work(FIX, (*out.reads, *more.reads), (*out.writes, *more.writes), (*out.lines, *more.lines))
+            self.vector.values[beside] = self.vector.blocks(beside, with_it.name, f"{self.slot(with_it)} + {LANES} * w_row", m)
+        self.frame.works.append(out)
 
 
 def _plain(e: object) -> str | None:

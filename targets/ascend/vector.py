@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from autocomp.targets.ascend import words
+from autocomp.targets.ascend.api import fact
 from autocomp.targets.ascend.bordered import Inner, asked_outside, bordered_lines, inner
 from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
 from autocomp.targets.ascend.copies import Region, copy_lines, region
@@ -236,6 +237,16 @@ class VectorPart:
             return self.widened(name, got, element)
         return self.single(name, got, element)
 
+    def blocks(self, name: str, scratch: str, at: str, row: str) -> Operand:
+        """A value a row that the cube core left as a block of equal elements: it comes with the last work's copy from there."""
+        local = self.staged(self.frame, f"{name}_in", "float", self.g.bytes("stat", ""))
+        size = f"{self.true[row] if row else 1} * {fact('block')}"
+        copy = self.guarded((f"DataCopyPad({local}, {scratch}_g[{at}], ac_copy(1, {size}, 0, 0), {{false, 0, 0, 0}});",))
+        w = self.frame.works.pop()
+        assert isinstance(w, Work) and w.agent == MTE2
+        self.frame.works.append(Work(MTE2, (*w.reads, scratch), (*w.writes, local), (*w.lines, *copy)))
+        return Operand(local, "stat", "")
+
     def bordered(self, name: str, t: Tensor, r: Region) -> Operand:
         """A tile that lies in part outside of its tensor, as single precision, with the fill where somebody reads it there."""
         kind, lane = self.g.kind(r.axes, self.p.name)
@@ -383,7 +394,12 @@ class VectorPart:
 
     def scaled_sum(self, state: Operand, by: Operand, x: Operand) -> None:
         """state = state by + x, in place: one instruction where `by` is a value a row."""
-        if (state.kind, by.kind) != ("full", "stat") or {state.element, by.element, x.element} != {"float"}:
+        floats = {state.element, by.element, x.element} == {"float"}
+        if floats and state.kind == by.kind == "stat":
+            self.v([f"ac_scaled_add({state.name}, {by.name}, {x.name}, {self.g.elements('stat', '')});"], (state, x, by), state)
+            self.release(x)
+            return
+        if (state.kind, by.kind) != ("full", "stat") or not floats:
             self.moved(self.call("mul", [state, by], [], state), state)
             self.combine("add", state, x)
             return

@@ -54,7 +54,7 @@ ODD = graph({"x": "f16[16271027]", "y": "f16[16271027]"}, "%0 = erf(x)\n%1 = abs
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
-    "fused_scale": (HEADS, "910b"),
+    "fused_scale": (HEADS, "910b"), "handed_fractals": (HEADS, "910b"),
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
     "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"),
 }  # fmt: skip

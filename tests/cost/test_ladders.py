@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from autocomp.cost.chip import shipped
-from autocomp.cost.pipes import Product, Side, memory_seconds, product_time, spilled, together
+from autocomp.cost.pipes import Product, Side, lines, memory_seconds, product_time, spilled, together
 from autocomp.cost.threads import WARP, Round, Sums, block_time, conflicts, grid_time, sums_in_buffer, sums_in_memory
 from benchmarks.ladders import FITTED, main, order, rows, summary
 
@@ -37,8 +37,12 @@ def test_each_mechanism_costs_what_it_should() -> None:
     assert product_time(Product(96, 128, 128, 256, 64, a, b, slots=1), chip) > 1.5 * best
     assert product_time(Product(96, 128, 128, 256, 64, a, b, drained=False), chip) > best
     assert product_time(Product(96, 128, 128, 256, 64, Side(16384, 128), Side(32768, 128)), chip) > 1.5 * best
-    rows = Product(96, 128, 128, 256, 64, a, Side(32768, 512, 4, odd=True))  # every block of 32 bytes is a run of its own
-    assert product_time(rows, chip) > 2 * best
+    apart = Product(96, 128, 128, 256, 64, a, Side(32768, 512, 4, odd=True))  # every block of 32 bytes is a run of its own
+    assert product_time(apart, chip) > 2 * best
+    # runs of 640 bytes at multiples of 640, that is of 128: each touches two lines of 512; anywhere, one and a quarter and one more
+    assert (lines(640, 512, True, 128), lines(640, 512, True), lines(640, 512, False)) == (1.6, 1.8, 1.0)
+    (row_major,) = [r for r in rows() if r.ladder == "catlass_tiling" and r.step == "B row major" and r.measured > 250]
+    assert abs(row_major.error) < 0.1  # 32 % below without the lines that rows of a tile share with their neighbours
     assert spilled(1e8, chip) == 0 and spilled(1e9, chip) == 1
     assert memory_seconds(2.7e8, 1.34e8, chip) > memory_seconds(2.7e8, 1.34e8, chip, bypass=True)
     assert together((3.0, 4.0), 2) == 5.0 and together((), 2) == 0.0

@@ -41,7 +41,7 @@ def test_attention_with_a_late_product(case, tmp_path):
 
 @needs_compiler
 @pytest.mark.parametrize(("was", "by"), [("r1_now - 1", "r1_now - 0"), ("r1_round_now - 1", "r1_round_now - 0"),
-                                         ("if (r1 >= 1)", "if (r1 >= 2)")])  # fmt: skip
+                                         ("if (r1 >= 2)", "if (r1 >= 3)")])  # fmt: skip
 def test_a_wrong_round_is_seen(was, by, tmp_path):
     program = autocomp.optimize(attention(1, 40, 200, 32), target=TARGET, without=["tiling/npu-online"])
     assert was in next(iter(program.printed.values())).text

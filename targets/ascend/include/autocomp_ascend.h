@@ -371,6 +371,11 @@ AC_FN ac_lane_sums(const ac_f32 &d, const ac_f32 &v, const ac_f32 &x, const ac_f
       Add(d, d, t, slots * 8);
   }
 }
+// d = x in half precision as columns of fractals: the 16 elements of a block of each row, a block behind another, and one block between columns.
+template <typename T> AC_FN ac_to_fractals(const LocalTensor<T> &d, const ac_f32 &x, uint32_t rows, uint32_t pitch) {
+  for (uint32_t c = 0; c < pitch; c += 64)
+    Cast(d[c * (rows + 1)], x[c], RoundMode::CAST_RINT, ac_least(64, pitch - c), rows, {uint16_t(rows + 1), 1, 1, uint8_t(pitch / 8)});
+}
 // The eight lanes of each row become their sum; t: one element a row.
 AC_FN ac_lane_sum(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n) {
   for (uint32_t i = 0; i < n; i += 15360) BlockReduceSum(t[i / 8], x[i], ac_240((n - i) / 64), 64, 1, 1, 8);
@@ -525,15 +530,20 @@ AC_FN ac_nd2nz(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows,
   p.dstNzMatrixStride = 1;  // of one matrix, where it says nothing: 0 is not in its range
   DataCopy(d, s, p);
 }
-// Zeros into `blocks` neighbouring blocks of 32 bytes, `times` times, `gap` blocks between.
-template <typename T> AC_FN ac_zeros(const LocalTensor<T> &d, uint32_t times, uint32_t blocks, uint32_t gap) {
+// One value into `blocks` neighbouring blocks of 32 bytes, `times` times, `gap` blocks between.
+template <typename T> AC_FN ac_constant(const LocalTensor<T> &d, T value, uint32_t times, uint32_t blocks, uint32_t gap) {
   InitConstValueParams<T> p;
   p.repeatTimes = times;
   p.blockNum = blocks;
   p.dstGap = gap;
-  p.initValue = 0;
+  p.initValue = value;
   InitConstValue(d, p);
 }
+template <typename T> AC_FN ac_zeros(const LocalTensor<T> &d, uint32_t times, uint32_t blocks, uint32_t gap) {
+  ac_constant(d, T(0), times, blocks, gap);
+}
+// A factor in half precision of one column, whose fractals have that column sixteen times.
+template <typename T> AC_FN ac_filled(const LocalTensor<T> &d, T value, uint32_t rows) { ac_constant(d, value, 1, rows, 0); }
 // Columns are summed over: the copy fills up the last fractal, a second one in single precision is filled here.
 template <typename T>
 AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {

@@ -330,6 +330,33 @@ inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode
   model::within("Cast", "count", count, 0, 4294967295ll);
   model::Cast(dst, src, roundMode, uint32_t(count));
 }
+template <typename T, typename U>
+inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+  constexpr unsigned modes =
+      std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, bfloat16_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int64_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, float> && std::is_same_v<T, bfloat16_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, float> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
+      std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, float> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_RINT) :
+      0u;
+  static_assert(modes != 0, "Cast has no form between these types");
+  if (!(modes >> int(roundMode) & 1)) model::tell("a wrong rounding mode");
+  model::called = "Cast";
+  model::aligned("Cast", "dst", dst.at, 32);
+  model::aligned("Cast", "src", src.at, 32);
+  model::within("Cast", "mask", mask, 1, 64);
+  model::within("Cast", "repeatTime", repeatTime, 0, 255);
+  model::Cast(dst, src, roundMode, uint64_t(mask), uint8_t(repeatTime), repeatParams);
+}
 template <typename T>
 inline void CreateVecIndex(const LocalTensor<T> &dst, const T &firstValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "CreateVecIndex has no form for elements of this type");
@@ -543,6 +570,14 @@ inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, cons
   model::called = "DataCopy";
   model::aligned("DataCopy", "dst", dst.at, 32);
   model::DataCopy(dst, src, intriParams);
+}
+template <typename T>
+inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, int64_t count) {
+  model::called = "DataCopy";
+  model::aligned("DataCopy", "dst", dst.at, 32);
+  model::within("DataCopy", "count", count, 0, 4294967295ll);
+  model::whole("DataCopy", "count", count, 32 / sizeof(T));
+  model::DataCopy(dst, src, uint32_t(count));
 }
 template <typename T>
 inline void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &initConstValueParams) {

@@ -381,6 +381,21 @@ template <typename D, typename S> void Cast(const LocalTensor<D> &d, const Local
     else
       d.at[i] = std::is_same_v<D, S> ? D(whole_number(float(s.at[i]), mode)) : D(float(s.at[i]));
 }
+// From single to half precision: `mask` elements a repeat, eight in a block of the source and sixteen in one of the result.
+template <typename D>
+void Cast(const LocalTensor<D> &d, const LocalTensor<float> &s, RoundMode, uint64_t mask, uint8_t repeat, const UnaryRepeatParams &p) {
+  static_assert(sizeof(D) == 2, "a strided conversion is modelled to half precision");
+  model::start(PIPE_V);
+  const long from = (mask + 7) / 8, to = (mask + 15) / 16;
+  for (long r = 0; r < repeat; ++r) {
+    for (long b = 0; b < from; ++b) in(PIPE_V, s[r * p.srcRepStride * 8 + b * p.srcBlkStride * 8], std::min<long>(8, mask - b * 8));
+    for (long b = 0; b < to; ++b) out(PIPE_V, d[r * p.dstRepStride * 16 + b * p.dstBlkStride * 16], std::min<long>(16, mask - b * 16));
+  }
+  banked(repeat, {}, {d.at, p.dstBlkStride, p.dstRepStride});  // as of other conversions, reads beside writes are not counted
+  for (long r = 0; r < repeat; ++r)
+    for (long i = 0; i < long(mask); ++i)
+      d.at[r * p.dstRepStride * 16 + i / 16 * p.dstBlkStride * 16 + i % 16] = D(s.at[r * p.srcRepStride * 8 + i / 8 * p.srcBlkStride * 8 + i % 8]);
+}
 // 16 blocks of 8 elements a repeat -> 8 rows of 16, two blocks each. The strides of a single repeat are added too.
 template <typename T>
 void TransDataTo5HD(const LocalTensor<T> (&d)[16], const LocalTensor<T> (&s)[16], const TransDataTo5HDParams &p) {
@@ -461,6 +476,12 @@ template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<
   for (long r = 0; r < p.nValue; ++r)
     for (long c = 0; c < blocks * c0; ++c)
       d.at[c / c0 * p.dstNzC0Stride * c0 + r * p.dstNzNStride * c0 + c % c0] = c < p.dValue ? s.at[r * long(p.srcDValue) + c] : T(0.0f);
+}
+template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t n) {
+  model::start(PIPE_MTE2);
+  out(PIPE_MTE2, d, n);
+  model::shared(PIPE_MTE2, s.at, n * sizeof(T), false);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = s.at[i];
 }
 template <typename T> void InitConstValue(const LocalTensor<T> &d, const InitConstValueParams<T> &p) {  // of L1
   model::start(PIPE_MTE2);
