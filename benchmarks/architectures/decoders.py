@@ -21,6 +21,10 @@ SMALL: dict[str, Any] = {
 }
 ALL_HEADS = {"num_key_value_heads": 4}
 EXPERTS = {"moe_intermediate_size": 16, "num_experts_per_tok": 2}
+ROUTED = {**EXPERTS, "n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
+LATENT = {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8, **ALL_HEADS}
+INDEXED = {"index_topk": 4, "index_head_dim": 16, "index_n_heads": 8}  # with few heads scores are 0 and tie, which torch leaves open
+LINEAR = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {  # name: (its configuration's class, what is not as in SMALL)
     "llama": ("LlamaConfig", {}),
     "llama_long_context": (
@@ -281,6 +285,51 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {  # name: (its configuration's 
             "feed_forward_size": 64,
         },
     ),
+    "exaone": ("ExaoneConfig", {}),
+    "exaone_moe": (
+        "ExaoneMoeConfig",
+        {**EXPERTS, "num_experts": 4, "num_shared_experts": 1, "n_group": 1, "topk_group": 1, "sliding_window": 8},
+    ),
+    "gemma4_text": (
+        "Gemma4TextConfig",
+        {
+            "sliding_window": 8,
+            "vocab_size_per_layer_input": 100,
+            "hidden_size_per_layer_input": 8,
+            "num_kv_shared_layers": 0,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "global_head_dim": 16,
+        },
+    ),
+    "glm4_moe_lite": ("Glm4MoeLiteConfig", {**ROUTED, **LATENT}),
+    "glm_moe_dsa": ("GlmMoeDsaConfig", {**ROUTED, **LATENT, **INDEXED}),
+    "granitemoe_swa": ("GraniteMoeSWAConfig", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8}),
+    "hunyuan_v3": ("HYV3Config", {**EXPERTS, "num_experts": 4}),
+    "hunyuan_v4": ("HYV4Config", {**EXPERTS, "num_experts": 4}),
+    "internlm3": ("InternLM3Config", {}),
+    "kimi_linear": ("KimiLinearConfig", {**ROUTED, **LATENT, "num_experts": 4}),
+    "laguna": ("LagunaConfig", {**EXPERTS, "num_experts": 4}),
+    "mimo_v2_flash": ("MiMoV2FlashConfig", {**ROUTED, "sliding_window": 8}),
+    "minicpm3": ("MiniCPM3Config", LATENT),
+    "olmo_hybrid": ("OlmoHybridConfig", {**LINEAR, "layer_types": ["linear_attention", "full_attention"]}),
+    "qwen3_5_moe": ("Qwen3_5MoeTextConfig", {**EXPERTS, **LINEAR, "num_experts": 4, "shared_expert_intermediate_size": 16}),
+    "qwen4_exp": ("Qwen4ExpTextConfig", {**EXPERTS, **LINEAR, "num_experts": 4}),
+    "sarvam_mla": ("SarvamMLAConfig", {**ROUTED, **LATENT, "num_experts": 4}),
+    "sarvam_moe": ("SarvamMoEConfig", {**EXPERTS, "num_experts": 4}),
+    "solar_open": ("SolarOpenConfig", ROUTED),
+    "youtu": ("YoutuConfig", LATENT),
+    "zaya": ("ZayaConfig", {}),
+    "cohere2_moe": ("Cohere2MoeConfig", {"sliding_window": 8, "num_experts": 4, "num_experts_per_tok": 2}),
+    "deepseek_v3_2": ("DeepseekV32Config", {**ROUTED, **LATENT, **INDEXED}),
+    "deepseek_v4": ("DeepseekV4Config", {**ROUTED, **LATENT}),
+    "axk1": ("AXK1Config", {**ROUTED, **LATENT}),
+    "bailing_hybrid": ("BailingHybridConfig", {**ROUTED, **LATENT, "num_experts": 4}),
+    "mellum": ("MellumConfig", {**EXPERTS, "num_experts": 4, "sliding_window": 8}),
+    "hrm": ("HrmTextConfig", {}),
+    "lfm3": ("Lfm3Config", {"layer_types": ["conv", "full_attention"]}),
+    "flint": ("FlintConfig", {}),
+    "dory": ("DoryConfig", {}),
+    "dots3_note": ("Dots3NoteTextConfig", {**ROUTED, **ALL_HEADS}),
 }
 
 NO_HEAD_DIM = ("FalconConfig",)

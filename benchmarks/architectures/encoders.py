@@ -62,6 +62,9 @@ TEXT: dict[str, tuple[str, dict[str, Any]]] = {
     "markuplm": ("MarkupLMConfig", {"xpath_unit_hidden_size": 8}),
     "data2vec_text": ("Data2VecTextConfig", {"pad_token_id": 1}),
     "bert_generation": ("BertGenerationConfig", {}),
+    "gte": ("GteConfig", {}),
+    "jina_embeddings_v3": ("JinaEmbeddingsV3Config", {}),
+    "ernie": ("ErnieConfig", {}),
 }
 PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "mvp": ("MvpConfig", {}),
@@ -71,6 +74,7 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
     "bigbird_pegasus": ("BigBirdPegasusConfig", {"attention_type": "original_full"}),
     "t5": ("T5Config", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}),
     "flan_t5": ("T5Config", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"}),
+    "mt5": ("MT5Config", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}),
     "umt5": ("UMT5Config", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}),
     "bart": ("BartConfig", {}),
     "mbart": ("MBartConfig", {}),

@@ -106,6 +106,11 @@ SEEING: dict[str, tuple[str, dict[str, Any], int]] = {  # name: (configuration, 
     "hf_hgnet_v2": ("HGNetV2Config", {"depths": [1, 1, 1, 1]}, 64),
     "vitdet": ("VitDetConfig", {"window_size": 2, "window_block_indices": [0], "use_relative_position_embeddings": True}, 32),
     "clip_vision": ("CLIPVisionConfig", {"projection_dim": 16}, 32),
+    "aimv2_vision": ("Aimv2VisionConfig", {}, 32),
+    "mlcd_vision": ("MLCDVisionConfig", {}, 32),
+    "pixtral_vision": ("PixtralVisionConfig", {}, 32),
+    "radio": ("RadioConfig", {}, 32),
+    "pixio": ("PixioConfig", {}, 32),
 }
 TOWER: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 READING: dict[str, Any] = {

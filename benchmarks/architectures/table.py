@@ -8,7 +8,19 @@ from importlib import import_module
 from typing import Any
 
 FOLDER = "benchmarks.architectures"
-FILES = ("plain", "papers", "torchvision_models", "timm_models", "decoders", "encoders", "multimodal", "diffusers_models")
+FILES = (
+    "plain",
+    "papers",
+    "torchvision_models",
+    "timm_models",
+    "decoders",
+    "encoders",
+    "multimodal",
+    "diffusers_models",
+    "diffusion_transformers",
+    "codecs",
+    "several_inputs",
+)
 
 
 @dataclass(frozen=True)

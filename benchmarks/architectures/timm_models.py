@@ -120,6 +120,24 @@ FREE = {
     "shvit_s1": 64,
     "swiftformer_xs": 64,
     "tiny_vit_5m_224": 224,
+    "ghostnetv3_100": 64,
+    "csatv2": 64,
+    "convnext_zepto_rms_ols": 64,
+    "mobilenetv4_conv_blur_medium": 64,
+    "efficientnet_cc_b0_4e": 64,
+    "fbnetv3_b": 64,
+    "regnetz_b16_evos": 64,
+    "resnetv2_50d_frn": 64,
+    "legacy_xception": 96,
+    "res2next50": 64,
+    "dla60_res2net": 64,
+    "poolformerv2_s12": 64,
+    "fastvit_mci0": 64,
+    "cs3se_edgenet_x": 64,
+    "test_maxvit": 160,
+    "test_vit_relpos": 160,
+    "test_efficientnet_evos": 160,
+    "test_nfnet": 160,
     "vit_small_patch14_dinov2": 518,
     "naflexvit_base_patch16_gap": 64,
 }
@@ -129,7 +147,6 @@ TOO_LONG = {
     "nfnet_f0",
     "res2net101_26w_4s",
     "vit_small_patch14_dinov2",
-    "naflexvit_base_patch16_gap",
 }
 
 
