@@ -14,7 +14,7 @@ from autocomp.targets.ascend.geometry import on_chip, values
 from autocomp.targets.ascend.partials import factor
 
 from autocomp.ir.body import Map
-from autocomp.ir.types import F16, F32
+from autocomp.ir.types import BF16, F16, F32
 from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value
 
 
@@ -61,7 +61,7 @@ def _sum_and_product(loop: Loop, p: TileProgram) -> tuple[Stmt, Stmt, str] | Non
                  and n.expr.operands == (Value(n.expr.operands[0].dtype, s.srcs[0]),)}  # fmt: skip
         for x in statements:
             w, o = (p.buf(x.srcs[0]), p.buf(x.dst)) if x.op == "mma" else (None, None)
-            if w is None or o is None or w.name not in short or w.dtype != F16 or axes[0] in o.axes or axes[0] not in w.axes:
+            if w is None or o is None or w.name not in short or w.dtype not in (F16, BF16) or axes[0] in o.axes or axes[0] not in w.axes:
                 continue
             if all(statements.index(n) < statements.index(x) for n in scaled):
                 return s, x, axes[0]

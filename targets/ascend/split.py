@@ -16,7 +16,6 @@ from autocomp.targets.ascend.cube import FIX, Cube, Factor, M, Part, borders
 from autocomp.targets.ascend.fractals import handed, whole_fractals
 from autocomp.targets.ascend.frames import Frame, Joint
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
-from autocomp.targets.ascend.operand import number
 from autocomp.targets.ascend.partials import lane_sums, scale
 from autocomp.targets.ascend.tables import stored, table
 from autocomp.targets.ascend.vector import VectorPart
@@ -76,7 +75,7 @@ class Split:
         self.statements = [s for s, _ in walk(self.p.body)]
         products = [s for s in self.statements if s.op == "mma"]
         factors = {v for s in products for v in s.srcs}
-        self.ones = {s.dst for s in self.statements if s.op == "fill" and s.dst in factors}
+        self.ones = {s.dst for s in self.statements if s.op == "fill" and s.expr == 1 and s.dst in factors}
         self.products = [s for s in products if not self.ones & {*s.srcs}]
         self.beside = {id(x): s for s in products if self.ones & {*s.srcs} for x in self.products if x.srcs[0] == s.srcs[0]}  # row_sums.py
         self.skipped |= {id(s) for s in self.beside.values()}
@@ -228,10 +227,10 @@ class Split:
         self.factors[s.dst] = f
 
     def constant(self, s: Stmt) -> None:
-        """A factor of one column that has one value throughout: in L1 before anything else."""
+        """A factor of one column of ones: in L1 before anything else."""
         f = Factor(s.dst, self.buf[s.dst].dtype, self.buf[s.dst].axes[0], "", True)
         rows, element = self.cube.size(f.rows), stored(f.dtype, self.p.name)
-        fill = f"{table()['filled']}({f.name}, {element}({number(float(str(s.expr)))}), {rows});"
+        fill = f"{table()['ones']}({f.name}, {rows});"
         self.before += [self.cube.ring("l1", f.name, element, rows * self.cube.size(""), "", 1 - self.cube.slots), fill,
                         *(f"{x}Flag<HardEvent::MTE2_MTE1>(0);" for x in ("Set", "Wait"))]  # fmt: skip
         self.factors[f.name] = f

@@ -74,7 +74,7 @@ def test_their_price_is_fewer_instructions():
     assert 60 < part("fused_scale") - part("fused_scale", "thread_partials") < 90  # of a block: 73 on the model
 
 
-CHIPS = {"heads of 64": "910b1", "heads of 80": "910b2", "heads of 96": "910b4", "causal": "910c"}
+CHIPS = {"heads of 64": "910b1", "heads of 80": "910b2", "heads of 96": "910b4", "causal": "910c", "bf16": "910b"}
 
 
 @needs_compiler
@@ -82,15 +82,17 @@ CHIPS = {"heads of 64": "910b1", "heads of 80": "910b2", "heads of 96": "910b4",
 def test_sums_by_the_product(case, chip, tmp_path):
     """One, two and three rounds late, with tails of rows and keys; fractals where the keys fill them."""
     program, text = under(case, ("mma_row_sums", "handed_fractals", "thread_partials"), f"ascend:{chip}")
-    assert text.count("ac_filled(") == 1 and "ac_row_sum(" not in text and "ac_lane_sums(" not in text
+    assert text.count("ac_ones(") == 1 and "ac_row_sum(" not in text and "ac_lane_sums(" not in text
     assert ("ac_to_fractals(" in text) == (CASES[case][0][2] % 16 == 0)
     program.executor = AscendExecutor(program, tmp_path, blocks=2)
     program.verify(seed=fresh.seed())
 
 
 @needs_compiler
-@pytest.mark.parametrize(("was", "by"), [("half(1.0f)", "half(2.0f)"), ("ac_scaled_add(l", "if (0) ac_scaled_add(l"),
-                                         ("+ 16 * w_row]", "]"), ("PIPE_MTE3>(", "PIPE_MTE2>(")])  # fmt: skip
+@pytest.mark.parametrize(("was", "by"), [
+    ("ac_ones(l_ones, 128);", "ac_zeros(l_ones, 1, 128, 0);"), ("ac_scaled_add(l", "if (0) ac_scaled_add(l"), ("+ 16 * w_row]", "]"),
+    ("PIPE_MTE3>(", "PIPE_MTE2>("),
+])  # fmt: skip
 def test_a_wrong_column_or_fractal_is_seen(was, by, tmp_path):
     program, text = under("heads of 64", ("mma_row_sums", "handed_fractals"))
     assert was in text
@@ -100,7 +102,8 @@ def test_a_wrong_column_or_fractal_is_seen(was, by, tmp_path):
 
 
 def test_rules_give_them_where_there_is_room():
-    """Sums by the product where L0C has room for its column: not beside two tiles of 128 x 128, nor for an exact program, nor in bf16."""
+    """Sums by the product where L0C has room for its column: not beside two tiles of 128 x 128, nor for an exact program, nor
+    in single precision."""
     small, large = (autocomp.optimize(attention(16, 2048, 2048, head), target="ascend:910b1") for head in (64, 128))
     (a,), (b,) = small.kernels, large.kernels
     assert {"mma_row_sums", "handed_fractals"} < set(a.schedule.split(" | ")) and "thread_partials" not in a.schedule
@@ -109,8 +112,8 @@ def test_rules_give_them_where_there_is_room():
         less = autocomp.optimize(attention(16, 2048, 2048, 64), target="ascend:910b1", without=[f"directives/{name}"])
         assert less.predicted > small.predicted
     exact = autocomp.optimize(attention(16, 2048, 2048, 64), target="ascend:910b1", exact=True)
-    short = autocomp.optimize(attention(16, 2048, 2048, 64, False, "bf16"), target="ascend:910b1")
-    assert not any("mma_row_sums" in k.schedule for p in (exact, short) for k in p.kernels)
+    single = autocomp.optimize(attention(16, 2048, 2048, 64, False, "f32"), target="ascend:910b1")
+    assert not any("mma_row_sums" in k.schedule for p in (exact, single) for k in p.kernels)
 
 
 def test_prices_are_near_the_model():

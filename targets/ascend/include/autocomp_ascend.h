@@ -530,8 +530,8 @@ AC_FN ac_nd2nz(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows,
   p.dstNzMatrixStride = 1;  // of one matrix, where it says nothing: 0 is not in its range
   DataCopy(d, s, p);
 }
-// One value into `blocks` neighbouring blocks of 32 bytes, `times` times, `gap` blocks between.
-template <typename T> AC_FN ac_constant(const LocalTensor<T> &d, T value, uint32_t times, uint32_t blocks, uint32_t gap) {
+// A small whole number into `blocks` neighbouring blocks of 32 bytes, `times` times, `gap` blocks between.
+template <int value, typename T> AC_FN ac_constant(const LocalTensor<T> &d, uint32_t times, uint32_t blocks, uint32_t gap) {
   InitConstValueParams<T> p;
   p.repeatTimes = times;
   p.blockNum = blocks;
@@ -540,10 +540,10 @@ template <typename T> AC_FN ac_constant(const LocalTensor<T> &d, T value, uint32
   InitConstValue(d, p);
 }
 template <typename T> AC_FN ac_zeros(const LocalTensor<T> &d, uint32_t times, uint32_t blocks, uint32_t gap) {
-  ac_constant(d, T(0), times, blocks, gap);
+  ac_constant<0>(d, times, blocks, gap);
 }
-// A factor in half precision of one column, whose fractals have that column sixteen times.
-template <typename T> AC_FN ac_filled(const LocalTensor<T> &d, T value, uint32_t rows) { ac_constant(d, value, 1, rows, 0); }
+// A factor in half precision of one column of ones, whose fractals have that column sixteen times.
+template <typename T> AC_FN ac_ones(const LocalTensor<T> &d, uint32_t rows) { ac_constant<1>(d, 1, rows, 0); }
 // Columns are summed over: the copy fills up the last fractal, a second one in single precision is filled here.
 template <typename T>
 AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {

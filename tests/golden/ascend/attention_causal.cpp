@@ -95,7 +95,7 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
     pipe.InitBuffer(l0c, 36864);
     pipe.Destroy();
     const LocalTensor<half> l_ones = l1.GetWithOffset<half>(1024, 4096);
-    ac_filled(l_ones, half(1.0f), 64);
+    ac_ones(l_ones, 64);
     SetFlag<HardEvent::MTE2_MTE1>(0);
     WaitFlag<HardEvent::MTE2_MTE1>(0);
     const uint32_t group = GetBlockIdx();
