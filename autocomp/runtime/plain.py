@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from autocomp.runtime.host import HostExecutor
 
 OWN = 1 << 20  # bytes of a frame up to which these calls keep frames of their own; larger ones are those of all calls
+MIDDLE = 1 << 20  # bytes of a result up to which allocators keep memory mapped that is asked for again and again
 DENSE, IN_PLACE = 0x101, 0x501  # NumPy's flags of an array that is dense and aligned, and of one that is writable too
 Shape = tuple[int, ...]
 from_buffer: Any = c_char.from_buffer
@@ -37,7 +38,8 @@ class _Output(NamedTuple):
     slot: int
     shape: Shape
     dtype: np.dtype[Any]
-    small: bool  # comes from the allocator
+    small: bool  # comes from NumPy's allocator,
+    middle: bool  # or from torch's for a caller of torch: half of the pool's time, which spares pages that these sizes keep mapped
 
 
 class _Ready(NamedTuple):
@@ -57,7 +59,9 @@ class Plain:
         types = [n.type for n in calls.source.inputs]
         self._arrays: list[tuple[np.dtype[Any], Shape | None]]
         self._arrays = [(t.dtype.numpy, None if any(isinstance(d, Sym) for d in t.shape) else shape_of(t, {})) for t in types]
-        self._tensors: list[tuple[Any, Shape | None, int]] = []  # the same for torch
+        self._made = [calls.tensors[t].dtype.numpy for _, t in calls.outputs]
+        self._tensors: list[tuple[Any, Shape | None, int]] = []  # the same of torch's,
+        self._results: list[Any] = []  # and its element types of the outputs
         self._slots = [(k, index[name]) for k, name in enumerate(self._names) if name in index]
         in_front = [slot for _, slot in self._slots] == list(range(len(types)))  # one write for all of them
         self._pack = struct.Struct(f"{len(types)}N").pack_into if in_front else None
@@ -108,8 +112,16 @@ class Plain:
                 else:
                     for k, slot in self._slots:
                         table[slot] = pointers[k]
-                out = []
-                for slot, shape, dtype, small in ready.outputs:
+                out: list[Any] = []
+                for slot, shape, dtype, small, middle in ready.outputs:
+                    if middle and of_torch:
+                        torch = sys.modules["torch"]
+                        tensor = torch.empty(shape, dtype=self._results[len(out)], device="cpu")
+                        out.append(tensor)
+                        table[slot] = tensor.data_ptr()
+                        if not table[slot]:
+                            return None
+                        continue
                     x = np.empty(shape, dtype) if small else executor.results.array(shape, dtype)
                     table[slot] = addressof(from_buffer(x)) if dtype.isbuiltin == 1 else x.ctypes.data
                     out.append(of_numpy(x) if of_torch else x)
@@ -123,7 +135,7 @@ class Plain:
                     executor.frames.give(frame)
                 else:
                     free.append(frame)
-        except MemoryError:
+        except (MemoryError, RuntimeError):  # of torch: no memory, or a mode in which tensors have none
             return None
         return out if status in (0, FEWER) else None
 
@@ -154,6 +166,7 @@ class Plain:
         if torch is None:
             return None
         if not self._tensors:
+            self._results = [getattr(torch, dtype.name, None) for dtype in self._made]  # first: another thread asks for the other
             self._tensors = [(getattr(torch, dtype.name, None), shape, dtype.itemsize - 1) for dtype, shape in self._arrays]
         pointers: list[int] = []
         shapes: tuple[Shape, ...] = ()
@@ -184,7 +197,8 @@ class Plain:
         if not all(map(prod, sizes)):
             return None
         slots = [executor.slots.index[t] for _, t in calls.outputs]
-        outputs = (_Output(slot, n, t.dtype.numpy, prod(n) * t.dtype.bytes <= SMALL) for slot, n, t in zip(slots, sizes, types))
+        bytes_ = [prod(n) * t.dtype.bytes for n, t in zip(sizes, types)]
+        outputs = (_Output(slot, n, t.dtype.numpy, b <= SMALL, SMALL < b <= MIDDLE) for slot, n, t, b in zip(slots, sizes, types, bytes_))
         key = executor.key(values)
         own = not shapes and executor.need(key) <= OWN
         if len(self._ready) >= LAYOUTS:

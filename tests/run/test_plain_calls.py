@@ -107,6 +107,23 @@ def test_types(ways, dtype):
     assert torch.equal(got, x.T)
 
 
+@pytest.mark.parametrize("n", [7, 30_000, 300_001])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_results_of_any_size_are_the_callers_own(ways, n, dtype):
+    torch = pytest.importorskip("torch")
+    x = torch.arange(n).to(getattr(torch, dtype))
+    module = type("Negative", (torch.nn.Module,), {"forward": lambda self, x: (-x, x > 3)})().eval()
+    program = autocomp.optimize(module, example_inputs=(x,), threads=1)
+    ways.clear()
+    kept = [program(x + k) for k in range(3)]
+    with torch.device("meta"):
+        kept.append(program(x))
+    assert not ways
+    for (a, b), y in zip(kept, (x, x + 1, x + 2, x), strict=True):
+        assert a.device.type == "cpu"
+        assert torch.equal(a, -y) and torch.equal(b, y > 3)
+
+
 def test_open_sizes(ways):
     program = autocomp.optimize(OPEN, threads=1)
     y = np.arange(3, dtype="f4")

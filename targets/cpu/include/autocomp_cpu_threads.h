@@ -72,9 +72,11 @@ static long ac_stack_left(void) {
 
 /* the threads of a team of which `wanted` were asked for */
 static int ac_team(int wanted) {
-  int most = 4 * omp_get_num_procs();
-  if (most < AC_MOST) most = AC_MOST;
-  if (wanted > most) wanted = most;
+  if (wanted > ac_checked) { /* asking how many cores there are is a call of the system */
+    int most = 4 * omp_get_num_procs();
+    if (most < AC_MOST) most = AC_MOST;
+    if (wanted > most) wanted = most;
+  }
   if (wanted > ac_checked) {
     int n = 1 + (wanted > 1 && !ac_alone ? ac_creatable(wanted - 1) : 0);
     long smallest = INT32_MAX;
