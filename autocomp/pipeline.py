@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,7 @@ def _compiled(model: Any, target: str | Target, options: Options, trace: Trace, 
         machine = load_target(target, options) if isinstance(target, str) else target
         rules = rewrite.load_rules(options.rules, without=options.without, options=options)
         note.update(target=machine.name, chip=machine.chip.name, rules=len(rules))
-    graph = settled(import_model(model, trace, **frontend), machine.name in REPEATS, trace, options.without,
+    graph = settled(import_model(model, trace, machine.chip.features, **frontend), machine.name in REPEATS, trace, options.without,
                     machine.name in STOPS)  # fmt: skip
     graph = given_away(graph, options.donate)
     known = measured(machine, rules, options, trace)
@@ -89,10 +89,11 @@ def compile_written(text: str, target: str, options: Options, trace: Trace) -> P
     return program
 
 
-def import_model(model: Any, trace: Trace, **frontend: Any) -> Graph:
-    """model -> the graph of core operators, in which the model's own casts to short floats round (`ir.rounding`)."""
+def import_model(model: Any, trace: Trace, features: Container[str] = (), **frontend: Any) -> Graph:
+    """model -> the graph of core operators, and of those that a chip with these features has functions for, in which the model's own casts
+    to short floats round (`ir.rounding`)."""
     with trace.stage("import") as note:
-        graph = spread_places(decompose(round_casts(frontends.load(model, **frontend))))
+        graph = spread_places(decompose(round_casts(frontends.load(model, **frontend)), features))
         check_graph(graph)
         note.update(model=graph.name, ops=len(graph.nodes()))
     return graph

@@ -198,10 +198,11 @@ class CoreModel:
 
     def _folding(self, tile: Sizes, directives: Collection[str]) -> tuple[float, float]:
         """(vector, special) operations: of windows those that are left where elements are staged, and less time for each where rows are
-        summed side by side; of a running fold each with the question whether its element is in front. A vector of fewer elements than
-        it has lanes takes as long as a full one."""
+        summed side by side; those on numbers of 64 bits one by one; of a running fold each with the question whether its element is in
+        front. A vector of fewer elements than it has lanes takes as long as a full one."""
         d, w, of = self.d, self.d.windows, self.chip.numbers
         vector, special = d.work.vector * (of["running_folds"] if d.roles.scan is not None else 1.0), d.work.special
+        vector += d.wide * (self._lane - 1)
         if w is None:
             return vector, special
         taps = vector - w.vector

@@ -64,7 +64,7 @@ class Demand:
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
-    as what those before came to is carried (scans)."""
+    as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits."""
 
     roles: Roles
     work: Work
@@ -80,6 +80,7 @@ class Demand:
     held: tuple[tuple[float, frozenset[str]], ...] = ()
     carries: bool = False
     windows: Windows | None = None
+    wide: float = 0.0
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -113,7 +114,7 @@ def demand_of(k: Kernel) -> Demand:
     roles = roles_of(k)
     domain = prod(dim_hint(a.extent) for a in k.axes)
     extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
-    vector = special = matrix = words = 0.0
+    vector = special = matrix = words = wide = 0.0
     dtype = "f32"
     products: list[tuple[float, frozenset[str]]] = []
     nodes = list(postorder(*(s.value for s in k.stores)))
@@ -126,6 +127,7 @@ def demand_of(k: Kernel) -> Demand:
             points = prod(extent[n] for n in free[id(e)] if n in extent)
             unit = SCALAR[e.fn].unit
             vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
+            wide += points * (unit == "vector") * e.wide
             sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
             words += points * sums * (e.dtype == I32)
             spared += points * (unit == "vector" and id(e) in made) * (1 - min(F32, e.dtype.bytes) / F32)
@@ -150,6 +152,7 @@ def demand_of(k: Kernel) -> Demand:
                 words += points * (e.dtype == I32 and e.monoid == "add")
                 units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
                 vector, special = vector + points * units.count("vector"), special + points * units.count("special")
+                wide += points * units.count("vector") * e.wide
     moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, int(constant("sector")))
              for a in k.inputs} | {a.name: float(a.type.bytes) for a in k.outputs}
     read = sum(moved[a.name] for a in k.inputs)
@@ -170,7 +173,7 @@ def demand_of(k: Kernel) -> Demand:
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
                   _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
-                  _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent))  # fmt: skip
+                  _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=wide)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autocomp.cost.roofline import time_of
@@ -21,6 +22,13 @@ def reference_seconds(operands: Iterable[TensorType], chip: Chip) -> float:
 
 
 def coded_cost(kernel: Kernel, chip: Chip) -> Cost:
-    """The cost of a target's own function: each operand and the result pass once."""
+    """The cost of a target's own function: each operand and the result pass once, and what is put in order takes its time."""
     read, written = (float(sum(a.type.bytes for a in args)) for args in (kernel.inputs, kernel.outputs))
-    return time_of(Work(read=read, written=written, vector=float(kernel.inputs[-1].type.elements)), chip)
+    cost = time_of(Work(read=read, written=written, vector=float(kernel.inputs[-1].type.elements)), chip)
+    order = order_seconds(kernel.opaque, kernel.outputs[0].type, chip)
+    return replace(cost, seconds=cost.seconds + order, parts=(*cost.parts, ("order", order))) if order else cost
+
+
+def order_seconds(op: str, made: TensorType, chip: Chip) -> float:
+    """What an order of rows takes beside its bytes: each element of the result is put in its place. 0 for other ops."""
+    return made.elements * chip.limits["order"] if op == "topk" else 0.0

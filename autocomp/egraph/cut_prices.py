@@ -67,11 +67,11 @@ class Prices:
         return blocks if 0 < blocks < self.chip.cores else 0
 
     def _operations(self, f: Form) -> float:
-        """Vector operations of an op; of a reduction that runs along a row which one block's registers hold, or that a core goes down,
-        those of a scan, on the cores that have rows."""
+        """Vector operations of an op, those on numbers of 64 bits one by one on a CPU's cores; of a reduction that runs along a row which
+        one block's registers hold, or that a core goes down, those of a scan, on the cores that have rows."""
         chip = self.chip
         if not f.running or not ((f.running <= SCAN and "scans" in chip.features) or "serial_scans" in chip.features):
-            return f.vector
+            return f.vector if chip.runs_blocks or not f.wide else f.vector + f.wide * (chip.lanes() - 1)
         return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores * f.running / max(1, f.out.elements)))
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
-from autocomp.cost.reference import reference_seconds
+from autocomp.cost.reference import order_seconds, reference_seconds
 from autocomp.deadline import current
 from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, lacks, points, whole
 from autocomp.egraph.cut_prices import Prices
@@ -333,10 +333,13 @@ class Enumerator:
         types = self.subject.types
         return any(n.enode.op == "cast" and types[n.enode.children[0]].dtype.bits < types[c].dtype.bits for n in self.subject.by_class[c])
 
-    def _coded(self, cut: Cut) -> bool:
-        """Whether an op alone is a function of the target's."""
+    def _opaque_seconds(self, cut: Cut) -> float:
+        """What an op without a body takes beside its bytes: as a function of the target's, or through its reference."""
         (node,) = (self.subject.nodes[n].enode for n in cut.nodes)
-        return coded(node.op, [self.subject.types[k] for k in node.children], self.chip.features)
+        operands = [self.subject.types[k] for k in node.children]
+        if coded(node.op, operands, self.chip.features):
+            return order_seconds(node.op, self.subject.types[cut.cls], self.chip)
+        return reference_seconds(operands, self.chip)
 
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
@@ -347,7 +350,7 @@ class Enumerator:
             alone, parts = prices.time(work._replace(tiles=few)), seconds + self.chip.launch
             if alone > parts:
                 seconds = alone if cut.record.levels > 1 else parts
-        if cut.record.kind == "X" and not self._coded(cut):
-            seconds += reference_seconds((self.subject.types[x] for x in cut.leaves), self.chip)
+        if cut.record.kind == "X":
+            seconds += self._opaque_seconds(cut)
         seconds = whole(seconds)
         return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))

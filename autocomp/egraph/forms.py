@@ -61,10 +61,11 @@ class Form:
     """kind: leaf | const | map | reduce | online | contract | alone | opaque. `accesses[j]` is None where operand j is
     read in several ways (its producer then has to be in memory).
 
-    vector, special: operations for the whole output; matrix: floating point operations of the contraction; m, n, k,
-    batch: its extents; uneven: its factors are read at floors or remainders that a kernel does not make axes of; apart: neighbours of
-    its results lie in steps, as digits of an axis; extents: those of the reduced axes (over 1), sorted by text. lane_extent: extent of the
-    output's innermost (merged) axis; lane_stride: the largest element distance between its neighbours in a window's operand.
+    vector, special: operations for the whole output; wide: those of `vector` on numbers of 64 bits; matrix: floating point operations of
+    the contraction; m, n, k, batch: its extents; uneven: its factors are read at floors or remainders that a kernel does not make axes of;
+    apart: neighbours of its results lie in steps, as digits of an axis; extents: those of the reduced axes (over 1), sorted by text.
+    lane_extent: extent of the output's innermost (merged) axis; lane_stride: the largest element distance between its neighbours in a
+    window's operand.
     running: extent of the axis along which a reduction runs (`ir.scans`), 0 for others.
     shares: of each operand's elements those that are read, where that is less than all (slices, lookups); () for all of them.
     `spec` is equal for two contractions that differ in their second factor only.
@@ -80,6 +81,7 @@ class Form:
     windowed: bool = False
     vector: float = 0.0
     special: float = 0.0
+    wide: float = 0.0
     matrix: float = 0.0
     mnk: tuple[int, int, int] = (0, 0, 0)
     batch: int = 1
@@ -335,7 +337,7 @@ def scalar_cost(fn: str) -> tuple[float, float]:
 
 def _operations(comp: Comprehension, nodes: list[Expr], out: TensorType) -> dict[str, float]:
     """Each map counts once a point of the domain that it sees: the output's, or with the reduced axes under a reduction."""
-    vector = special = matrix = 0.0
+    vector = special = matrix = wide = 0.0
     under: dict[int, int] = {}
     for e in nodes:
         if isinstance(e, (Reduce, Contract)):
@@ -351,9 +353,11 @@ def _operations(comp: Comprehension, nodes: list[Expr], out: TensorType) -> dict
                 for fn in element_work(MONOIDS[e.monoid], e.part):
                     v, s = scalar_cost(fn)
                     vector, special = vector + v * out.elements * k, special + s * out.elements * k
+                    wide += v * out.elements * k * e.wide
     for e in nodes:
         if isinstance(e, Map):
             v, s = scalar_cost(e.fn)
             vector += v * out.elements * under.get(id(e), 1)
             special += s * out.elements * under.get(id(e), 1)
-    return {"vector": vector, "special": special} | ({"matrix": matrix} if matrix else {})
+            wide += v * out.elements * under.get(id(e), 1) * e.wide
+    return {"vector": vector, "special": special, "wide": wide} | ({"matrix": matrix} if matrix else {})

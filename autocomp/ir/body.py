@@ -57,6 +57,11 @@ class Expr(metaclass=_Interned):
     def args(self) -> tuple[Expr, ...]:
         return ()
 
+    @property
+    def wide(self) -> bool:
+        """Is it computed on numbers of 64 bits? Places and constants say nothing: they fit in fewer."""
+        return any(x.dtype.bits == 64 for x in (self, *self.args) if not isinstance(x, (Const, Index)))
+
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
         return self
 

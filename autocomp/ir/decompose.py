@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from autocomp.ir.builder import Builder
+from autocomp.ir.coded import coded
 from autocomp.ir.node import Graph, Node, make
 from autocomp.ir.ops import OPS
 
 
-def decompose(graph: Graph) -> Graph:
-    """Expand every entry that has a decomposition, to a fixed point. Types of outputs do not change."""
+def decompose(graph: Graph, features: Container[str] = ()) -> Graph:
+    """Expand every entry that has a decomposition, to a fixed point. Types of outputs do not change.
+
+    features: of the chip; what it has a function of its own for stays (`ir.coded`)."""
     b = Builder(graph.name)
     b.params = dict(graph.params)
     done: dict[Node, Node] = {}
@@ -27,7 +31,8 @@ def decompose(graph: Graph) -> Graph:
             else:
                 inputs = tuple(done[i] for i in n.inputs)
                 entry = OPS.get(n.op)
-                new = entry.decompose(b, inputs, n.attrs) if entry is not None and entry.decompose is not None else None
+                how = None if entry is None or coded(n.op, [i.type for i in inputs], features) else entry.decompose
+                new = how(b, inputs, n.attrs) if how is not None else None
                 if new is not None:
                     done[n] = expand(new)
                 else:

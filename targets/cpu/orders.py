@@ -2,7 +2,8 @@
 
 Each element of a row has a key, an unsigned number that is the smaller the earlier the element stands; keys are sorted with their places
 digit by digit (a stable radix sort, the last digit first; digits that all keys share are left out), so equal elements stay as they stood.
-Where few of a row are asked for, what lies behind them by its first two digits is left out before.
+Where few of a row are asked for, what lies behind them by its first two digits is left out before; where at most IN_FRONT are, the best so
+far stay in order, and a row is compared with the last of them, BESIDE elements at once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import DType, Sym
 
 SHORT = 48  # elements of a row that are put in one after the other
+IN_FRONT = 16  # elements at most that are kept in order
+BESIDE = 32  # elements of which none or some is in front of the last that is kept
 FEW = 4  # times as many elements as are asked for, from which on those behind are left out first
 
 
@@ -27,8 +30,13 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
     length = int(x.shape[axis])  # type: ignore[arg-type]
     sizes = tuple(dict.fromkeys(d.name for d in x.shape if isinstance(d, Sym)))
     name, key = entry_name(kernel.name), "uint64_t" if x.dtype.bits == 64 else "uint32_t"
+    few = 0 < k <= IN_FRONT and length >= FEW * k
     pair = f"{name}_pair"
     args = [f"const {CTYPE[x.dtype.name]} *restrict in0", f"{CTYPE[out.dtype.name]} *restrict out0", *(f"long {s}" for s in sizes)]
+    row = [f"      {pair} p[{k}];", f"      {name}_kept(p, row, n);"] if few else [
+        f"      for (long j = 0; j < n; j++) {{ held[j].key = {name}_key(row[j * inner]); held[j].at = j; }}",
+        f"      const {pair} *p = {name}_sorted(held, held + n, {f'{name}_first(held, n)' if length >= FEW * max(k, SHORT) else 'n'});",
+    ]
     found = "p[j].at" if kernel.attrs["part"] == "indices" else "row[p[j].at * inner]"
     text = [
         comment(header),
@@ -37,6 +45,37 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         *_key(x.dtype, key),
         f"  return {'~u' if largest else 'u'};",
         "}",
+        *(_kept(name, pair, key, k, CTYPE[x.dtype.name], count(x.shape[axis + 1 :])) if few else _sorts(name, pair, key, k, length)),
+        f"long {name}({', '.join(args)}) {{",
+        f"  const long outer = {count(x.shape[:axis])}, n = {length}L, inner = {count(x.shape[axis + 1 :])};",
+        f"  const long need = {0 if few else 2} * n * sizeof({pair});",
+        "  long lacks = 0;",
+        f"  #pragma omp parallel if (outer * inner > 1 && outer * inner * n > {ALONE // 4})",
+        "  {",
+        f"    {pair} *held = malloc(need ? need : 1);",
+        "    if (!held) {",
+        "      #pragma omp atomic write",
+        "      lacks = need;",
+        "    }",
+        "    #pragma omp for",
+        "    for (long r = 0; r < outer * inner; r++) {",
+        "      if (!held) continue;",
+        f"      const {CTYPE[x.dtype.name]} *row = in0 + r / inner * n * inner + r % inner;",
+        *row,
+        f"      for (long j = 0; j < {k}; j++) out0[(r / inner * {k} + j) * inner + r % inner] = {found};",
+        "    }",
+        "    free(held);",
+        "  }",
+        "  return lacks;",
+        "}",
+        "",
+    ]
+    return KernelSource(kernel.name, "\n".join(text), name, ("in0",), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
+
+
+def _sorts(name: str, pair: str, key: str, k: int, length: int) -> list[str]:
+    """A function that sorts pairs, digit by digit, and one that leaves out those behind the k-th."""
+    return [
         f"static {pair} *{name}_sorted({pair} *p, {pair} *q, long n) {{",
         f"  if (n <= {SHORT}) {{",
         f"    for (long i = 1; i < n; i++) {{ {pair} e = p[i]; long j = i; "
@@ -54,32 +93,33 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         "  return p;",
         "}",
         *(_first(name, pair, key, k) if length >= FEW * max(k, SHORT) else ()),
-        f"long {name}({', '.join(args)}) {{",
-        f"  const long outer = {count(x.shape[:axis])}, n = {length}L, inner = {count(x.shape[axis + 1 :])};",
-        f"  const long need = 2 * n * sizeof({pair});",
-        "  long lacks = 0;",
-        f"  #pragma omp parallel if (outer * inner > 1 && outer * inner * n > {ALONE // 4})",
-        "  {",
-        f"    {pair} *held = malloc(need ? need : 1);",
-        "    if (!held) {",
-        "      #pragma omp atomic write",
-        "      lacks = need;",
-        "    }",
-        "    #pragma omp for",
-        "    for (long r = 0; r < outer * inner; r++) {",
-        "      if (!held) continue;",
-        f"      const {CTYPE[x.dtype.name]} *row = in0 + r / inner * n * inner + r % inner;",
-        f"      for (long j = 0; j < n; j++) {{ held[j].key = {name}_key(row[j * inner]); held[j].at = j; }}",
-        f"      const {pair} *p = {name}_sorted(held, held + n, {f'{name}_first(held, n)' if length >= FEW * max(k, SHORT) else 'n'});",
-        f"      for (long j = 0; j < {k}; j++) out0[(r / inner * {k} + j) * inner + r % inner] = {found};",
-        "    }",
-        "    free(held);",
-        "  }",
-        "  return lacks;",
-        "}",
-        "",
     ]
-    return KernelSource(kernel.name, "\n".join(text), name, ("in0",), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
+
+
+def _kept(name: str, pair: str, key: str, k: int, t: str, inner: str) -> list[str]:
+    """A function that puts the first k of a row in order: each element that is in front of the last of them moves up, and that one goes."""
+    put = (f"{{ const {key} u = {name}_key(row[(i) * inner]); if (u < p[{k - 1}].key) {{ long j = {k - 1}; "
+           f"for (; j && p[j - 1].key > u; j--) p[j] = p[j - 1]; p[j].key = u; p[j].at = i; }} }}")  # fmt: skip
+    return [
+        f"static void {name}_kept({pair} *p, const {t} *row, long n) {{",
+        f"  const long inner = {inner};",
+        "  long i = 0;",
+        f"  for (; i < {k}; i++) {{",
+        f"    const {key} u = {name}_key(row[i * inner]);",
+        "    long j = i;",
+        "    for (; j && p[j - 1].key > u; j--) p[j] = p[j - 1];",
+        "    p[j].key = u;",
+        "    p[j].at = i;",
+        "  }",
+        f"  for (; i + {BESIDE} <= n; i += {BESIDE}) {{",
+        f"    const {key} last = p[{k - 1}].key;",
+        f"    {key} some = 0;",
+        f"    for (long l = 0; l < {BESIDE}; l++) some |= {name}_key(row[(i + l) * inner]) < last;",
+        f"    if (some) for (const long end = i + {BESIDE}, first = i; i < end || (i = first, 0); i++) {put}",
+        "  }",
+        f"  for (; i < n; i++) {put}",
+        "}",
+    ]
 
 
 def _first(name: str, pair: str, key: str, k: int) -> list[str]:
@@ -102,12 +142,14 @@ def _first(name: str, pair: str, key: str, k: int) -> list[str]:
 
 
 def _key(dtype: DType, key: str) -> list[str]:
-    """Statements that make `u`: an unsigned number in the order of x. NaN is the largest, and 0 is -0."""
+    """Statements that make `u`, without a branch: an unsigned number in the order of x. NaN is the largest, and -0 is 0 (a sum's)."""
+    x64 = dtype.bits == 64
     top = "0x8000000000000000u" if key == "uint64_t" else "0x80000000u"
     if not dtype.is_float:
         signed = "int64_t" if key == "uint64_t" else "int32_t"
         return [f"  const {key} u = ({key})({signed})x ^ {top};" if dtype.name.startswith("i") else f"  const {key} u = x;"]
-    real = "double" if dtype.bits == 64 else "float"
+    real, signed = ("double", "int64_t") if x64 else ("float", "int32_t")
     value = f"s_from_{dtype.name}(x)" if dtype.bits == 16 else "x"
     return [f"  const {real} f = {value} + 0;", f"  {key} u;", "  memcpy(&u, &f, sizeof u);",
-            f"  u = f != f ? ~({key})0 : f == 0 ? {top} : u & {top} ? ~u : u | {top};"]  # fmt: skip
+            f"  u ^= ({key})(({signed})u >> {63 if x64 else 31}) | {top};",
+            f"  u |= -({key})(f != f);"]  # fmt: skip
