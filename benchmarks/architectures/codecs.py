@@ -97,7 +97,14 @@ SOUND: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {  # of transfor
 
 
 def _codec(model: str, shape: tuple[int, ...], config: dict[str, Any]) -> Callable[[Any, Any], Built]:
-    return lambda torch, d: Built(getattr(d, model)(**config), (torch.randn(*shape),))
+    def build(torch: Any, d: Any) -> Built:
+        net = getattr(d, model)(**config)
+        for part in net.modules():
+            if hasattr(part, "weight_g"):  # a module with such a norm cannot be copied
+                torch.nn.utils.remove_weight_norm(part)
+        return Built(net, (torch.randn(*shape),))
+
+    return build
 
 
 def _sound(model: str, shape: tuple[int, ...], config: dict[str, Any]) -> Built:
