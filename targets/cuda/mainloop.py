@@ -39,6 +39,9 @@ def carried(at: WarpSpecialisedPrinter, loop: Loop) -> list[Flight]:
     return [Flight(f.stmt, f.queues, True) for f in left]
 
 
+LONG = 32  # turns of a loop that no compiler prints behind each other of itself
+
+
 def iterate(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue]) -> None:
     """The loop's text; in parts where something is done between two of its turns."""
     begin, total = queues.span(at, loop)
@@ -60,12 +63,20 @@ def iterate(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue]) 
 
 def _part(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue], begin: Callable[[str], str], first: str, end: str,
           part: tuple[int, int]) -> None:  # fmt: skip
-    """A part of a loop's turns: the number of it, and how many there are."""
+    """A part of a loop's turns: the number of it, and how many there are.
+
+    No instruction may read an accumulator under way, and ptxas (13.0, 13.5) takes any wait behind the last product of a block of
+    instructions for the one that its results need: behind `wait 1` it moved a third of an epilogue's conversions in front of `wait 0`
+    (a loop of 5 turns that the compiler had unrolled: the first eight columns of each tile were wrong now and then). So short loops stay
+    loops, and a last turn that stands alone waits for all.
+    """
     it = at.names.fresh("it")
     at.turn_of = it if first == "0" else ""
     for f in at.flights:
         f.since = it if f.carried and first == "0" else ""
-    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})", again=it, part=part):
+    turns = int(end) - int(first) if first.isdigit() and end.isdigit() else LONG + 1
+    whole = 1 < turns <= LONG  # else compilers print all turns behind each other
+    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})", unroll=whole, most=int(whole), again=it, part=part):
         at.bases(loop, begin(it))
         at.waited -= {q.name for q in mine}
         # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
@@ -76,7 +87,8 @@ def _part(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue], be
         old = [f for f in at.flights if f.carried]
         if old:
             at.flights = [f for f in at.flights if not f.carried]
-            at.plan(Done(len(at.flights), f"ac_team_wait<{len(at.flights)}>();"))
+            behind = 0 if turns == 1 and part[0] == part[1] - 1 else len(at.flights)
+            at.plan(Done(len(at.flights), f"ac_team_wait<{behind}>();"))
             for f in old:
                 at.release(f)
         queues.turned(at, loop)

@@ -1,0 +1,89 @@
+"""No instruction of a machine reads an accumulator that matrix instructions under way write: in what ptxas makes of kernels with roles.
+
+ptxas takes any wait behind the last product of a block of instructions for the one that its results need, so the printed text keeps
+loops of few turns loops, and a turn that stands alone waits for all (`targets/cuda/mainloop.py`).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from autocomp.targets.cuda import nvrtc
+
+import autocomp
+from tests.helpers.device_graphs import attention, graph
+
+PRODUCT = re.compile(r"GMMA\.64x(\d+)x\d+\.(F32|F16|S32)\S* R(\d+)")
+WAIT = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d+)")
+
+
+@cache
+def disassembler() -> str:
+    """nvdisasm of the toolkit or of the package of its name, "" without one."""
+    spec = find_spec("nvidia")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    found = [Path(p) / "cu13" / "bin" / "nvdisasm" for p in places]
+    return shutil.which("nvdisasm") or next((str(p) for p in found if p.exists()), "")
+
+
+pytestmark = pytest.mark.skipif(not (find_spec("cuda") and disassembler()),
+                                reason="no NVRTC or no nvdisasm (pip install nvidia-cuda-nvdisasm)")  # fmt: skip
+
+
+def instructions(text: str, tmp_path: Path) -> list[str]:
+    binary = nvrtc.compiled("sm_90a", "kernel", text[text.index("#include") :])
+    assert isinstance(binary, bytes), binary
+    (file := tmp_path / "kernel.cubin").write_bytes(binary)
+    out = subprocess.run([disassembler(), "-c", str(file)], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(.*?);", out, re.MULTILINE)
+
+
+def read_under_way(lines: list[str]) -> tuple[int, list[str]]:
+    """How many matrix instructions there are, and the others that name a register of one whose group may not be done."""
+    groups: list[list[range]] = []
+    now: list[range] = []
+    found, products = [], 0
+    for line in lines:
+        if x := PRODUCT.search(line):
+            products += 1
+            first, columns = int(x[3]), int(x[1])
+            now.append(range(first, first + (columns // 4 if x[2] == "F16" else columns // 2)))
+            if "gsb0" in line:
+                groups, now = [*groups, now], []
+        elif x := WAIT.search(line):
+            groups = groups[len(groups) - int(x[1]) :] if int(x[1]) else []
+        else:
+            busy = {r for mine in (*groups, now) for registers in mine for r in registers}
+            found += [line] if busy & {int(r) for r in re.findall(r"\bR(\d+)", line)} else []
+    return products, found
+
+
+def test_the_scan_finds_what_it_looks_for():
+    lines = ["HGMMA.64x96x16.F32.BF16 R24, gdesc[UR8], R24, gsb0", "WARPGROUP.DEPBAR.LE gsb0, 0x1", "F2FP.BF16.F32.PACK_AB R7, R27, R26",
+             "WARPGROUP.DEPBAR.LE gsb0, 0x0", "F2FP.BF16.F32.PACK_AB R6, R25, R24"]  # fmt: skip
+    assert read_under_way(lines) == (1, [lines[2]])
+
+
+DEPTH = graph({"x": "bf16[512, 160, 256]", "w": "bf16[512, 160, 96]"}, "%0 = transpose(x, perm=[0, 2, 1])\n%1 = matmul(%0, w)")
+ROLES = "warp_specialise 1 | tma_store | interleave_epilogue | mma_zero_init | short_last_step"
+
+
+@pytest.mark.parametrize("schedule", [
+    f"tile i0 1, i1 128, i2 96, r0 32 | stages 5 | resident 2 | {ROLES}", f"tile i0 1, i1 128, i2 96, r0 64 | stages 3 | {ROLES}",
+], ids=["five turns", "a last turn alone"])  # fmt: skip
+def test_results_of_few_turns_are_read_when_they_are_there(schedule, tmp_path):
+    p = autocomp.optimize(DEPTH, target="cuda:h200", schedule={"matmul": schedule}, cache=False)
+    products, found = read_under_way(instructions(p.source(), tmp_path))
+    assert products >= 4 and found == []
+
+
+def test_results_of_attention_are_read_when_they_are_there(tmp_path):
+    p = autocomp.optimize(attention(2, 4, 512, 64), target="cuda:h200", cache=False)
+    products, found = read_under_way(instructions(p.source(), tmp_path))
+    assert products >= 8 and found == []
