@@ -66,6 +66,8 @@ MONOIDS: dict[str, Monoid] = {
         Monoid("masked_softmax_weighted", ("v", "w"), (("m", "max", "v"),),  # some weight is 1, or all are 0
                (("l", "1", "x * exp(m - m1)"), ("o", "w", "x * exp(m - m1)")), finish="o / max(l, 0.5)", tells="l", bounded=True),
         Monoid("welford", ("v",), (("n", "add", "1"), ("s", "add", "v")), (("M2", "0", _CHAN),), finish="M2 / n"),
+        Monoid("welford_counted", ("v", "k"),  # k: 1, or 0 for what is no element, whose v is 0
+               (("n", "add", "k"), ("s", "add", "v")), (("M2", "0", _CHAN),), finish="M2 / n"),
     )
 }  # fmt: skip
 
@@ -123,11 +125,13 @@ def fold(name: str, operands: tuple[np.ndarray, ...], axes: tuple[int, ...], par
         wins = (v == best) | (np.isnan(v) if v.dtype.kind == "f" else False)
         i = np.broadcast_to(operands[1], v.shape)
         return np.min(np.where(wins, i, np.iinfo(np.int64).max), axis=axes, keepdims=True)
-    if name == "welford":
-        n = np.asarray(np.prod([v.shape[k] for k in axes]), v.dtype).reshape((1,) * v.ndim)
+    if name in ("welford", "welford_counted"):
+        k = np.broadcast_to(operands[1] if len(operands) > 1 else np.ones((), v.dtype), v.shape)
+        n = np.sum(k, axis=axes, keepdims=True, dtype=dtype)
+        s = np.sum(v, axis=axes, keepdims=True, dtype=dtype)
         if part in ("n", "s"):
-            return n if part == "n" else np.sum(v, axis=axes, keepdims=True, dtype=dtype)
-        m2 = np.sum((v - np.mean(v, axis=axes, keepdims=True, dtype=dtype)) ** 2, axis=axes, keepdims=True)
+            return n if part == "n" else s
+        m2 = np.sum(k * (v - s / np.maximum(n, 1)) ** 2, axis=axes, keepdims=True)
         return m2 if part == "M2" else m2 / n
     m = np.max(v, axis=axes, keepdims=True)
     if part == "m":

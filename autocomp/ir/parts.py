@@ -42,6 +42,7 @@ from autocomp.ir.types import BOOL, I64, DType, TensorType
 PLAIN = {"add": "sum", "mul": "prod", "max": "max", "min": "min", "or": "any", "and": "all"}  # a base's operation as a monoid
 GRAIN = 16  # parts begin at multiples of this many elements where the tile does not say: whole vectors and sectors
 NOWHERE = 2**63 - 1  # index of an element that did not win
+COUNTED = {"welford": "welford_counted"}  # monoids that count their elements -> the same told by a second operand which elements there are
 
 Fold = Reduce | Contract
 Pieces = tuple[tuple[Kernel, Schedule], ...]
@@ -50,7 +51,7 @@ Pieces = tuple[tuple[Kernel, Schedule], ...]
 def pieces(kernel: Kernel, schedule: Schedule) -> Pieces:
     """The kernels that a schedule makes of one, each with its schedule: itself, or what computes states and what combines them.
 
-    Raises UnsupportedOp where the reduction has no parts (`why_not_parts`, or a monoid that wants equal ones).
+    Raises UnsupportedOp where the reduction has no parts (`why_not_parts`).
     """
     return Parts(kernel).pieces(schedule)
 
@@ -152,20 +153,17 @@ class _Cut:
 
 @lru_cache(maxsize=4096)
 def _cut(kernel: Kernel, axis: str, parts: int, tile: int) -> _Cut:
-    """Parts of whole tiles where the extent allows it; the last one may be short, but for monoids that count elements."""
+    """Parts of whole tiles where the extent allows it, equal ones for monoids that count their elements; else the last one is short."""
     if why := why_not_parts(kernel, axis):
         raise UnsupportedOp(why, where=f"kernel {kernel.name}")
     folds = [e for s in kernel.stores for e in postorder(s.value) if _over(e, axis)]
     extent = next(int(a.extent) for e in folds for a in e.axes if a.name == axis)  # type: ignore[attr-defined,arg-type]
-    counting = [m.name for m in (MONOIDS[e.monoid] for e in folds if isinstance(e, Reduce)) if _counts(m)]
+    counting = any(_counts(MONOIDS[e.monoid]) for e in folds if isinstance(e, Reduce))
     name = f"{axis}_part"
     grain = tile if 0 < tile < extent else GRAIN
     length = -(-extent // parts)
     if extent % parts == 0 and (counting or length % grain == 0 or length < grain):
         return _Cut(axis, extent, parts, length, name)
-    if counting:
-        raise UnsupportedOp(f"'{counting[0]}' counts its elements, so its parts must be equal: {extent} elements in {parts} parts",
-                            where=f"kernel {kernel.name}")  # fmt: skip
     length = -(-length // grain) * grain
     return _Cut(axis, extent, -(-extent // length), length, name)
 
@@ -222,12 +220,12 @@ class _Splitter:
         """One output a state that is asked for."""
         cut, loads = self.cut, {}
         axes = tuple(replace(a, extent=cut.length) if a.name == cut.axis else a for a in e.axes)
-        operands = self._operands(e)
+        monoid, operands = self._folded(e)
         for name, dtype, free in _states(e, self.free):
             if name not in asked:
                 continue
             value: Expr = (Contract(e.dtype, axes, *operands) if isinstance(e, Contract)
-                           else Reduce(dtype, e.monoid, axes, operands, name))  # fmt: skip
+                           else Reduce(dtype, monoid, axes, operands, name))  # fmt: skip
             mine = tuple(a for a in self.kernel.axes if a.name in free)
             out = Arg(f"part{len(self.outputs)}", TensorType(dtype, (cut.parts, *(a.extent for a in mine))))
             index = (aff(cut.name), *(aff(a.name) for a in mine))
@@ -236,8 +234,16 @@ class _Splitter:
             loads[name] = Load(dtype, out.name, index)
         self.states[_fold(e)] = loads
 
+    def _folded(self, e: Fold) -> tuple[str, tuple[Expr, ...]]:
+        """A part's monoid ("" for a contraction) and what it folds: its elements, and what changes nothing past the last one."""
+        monoid, operands = e.monoid if isinstance(e, Reduce) else "", self._operands(e)
+        if not self.cut.uneven or monoid not in COUNTED:
+            return monoid, operands
+        one, none = Const(e.dtype, 1.0), Const(e.dtype, 0.0)
+        return COUNTED[monoid], (*operands, Map(e.dtype, "where", (Inside(BOOL, (self.cut.inside,)), one, none)))
+
     def _operands(self, e: Fold) -> tuple[Expr, ...]:
-        """What a part folds: its elements, and what changes nothing past the last one."""
+        """What a part folds of each operand."""
         cut, at = self.cut, {self.cut.axis: aff(self.cut.name) * self.cut.length + self.cut.axis}
         moved = [substitute(a, at) for a in e.args]
         if not cut.uneven:

@@ -32,6 +32,7 @@ class MonoidStep:
     carried: bool
     st: dict[str, str]
     weights: dict[Expr, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> dict[str, str]:
         d, e, m = self.d, self.e, MONOIDS[self.e.monoid]
@@ -45,6 +46,10 @@ class MonoidStep:
         self.value[first] = self._of(v)
         if scale is not None:
             self.value[first] = Map(e.dtype, "mul", (self._of(v), scale))
+        for _, _, lift in m.base:
+            if lift in m.operands[1:]:  # in terms of one element there is one
+                self.value[lift] = Const(e.dtype, 1.0)
+                self.told[lift] = self._told(lift)
         if self.carried and m.tells and d.s.rescale_threshold:
             return self._lagging(m, v, scale)
         new = self._bases(m, v, scale)
@@ -71,7 +76,7 @@ class MonoidStep:
             if counted := self._counted(s, op, lift, key):
                 new[s] = self._joined(s, op, counted, key) if self.carried else counted
                 continue
-            src = v if lift == first else self._lifted(lift)
+            src = v if lift == first else self.told.get(lift) or self._lifted(lift)
             if self.carried and not m.modules and not m.pick:
                 d.scope_for(set(d.bufs[src].axes)).body.append(Stmt("reduce", self.st[s], (src,), op, self.axis, True))
                 new[s] = self.st[s]
@@ -99,6 +104,8 @@ class MonoidStep:
         """A sum of a constant over tiles that none of their axes sticks out of, without its elements; "" elsewhere."""
         d, e = self.d, self.e
         sizes = [d.tile[a.name] or a.extent for a in e.axes]
+        if self.carried and "thread_partials" in d.s.directives:
+            return ""  # each thread counts its own
         if op != "add" or d.tails(e.axes, [a.name for a in e.axes]) or not all(isinstance(n, int) for n in sizes):
             return ""
         each = term(lift, self.value, e.dtype)
@@ -195,6 +202,13 @@ class MonoidStep:
         value = d.put("map", "one", e.dtype, axes, at=self._here(), expr=term(lift, self.value, e.dtype))
         return d.masked(value, e.dtype, e.axes, 0.0)
 
+    def _told(self, lift: str) -> str:
+        """A base's own operand (whether there is an element), as a value over the axes of the first."""
+        d, e = self.d, self.e
+        source = d.emit(self.operand[lift])
+        value = d.put("map", lift, e.dtype, d.ordered(d.free[id(e.operands[0])]), at=self._here(), srcs=(source,), expr=self._of(source))
+        return d.masked(value, e.dtype, e.axes, 0.0)
+
     def _module(self, m: Monoid, s: str, lift: str, rebase: str, new: Mapping[str, str]) -> str:
         d, e = self.d, self.e
         bases = {b: term(t, self.value, e.dtype) for b, _, t in m.base} | {f"{b}1": self._of(new[b]) for b, _, _ in m.base}
@@ -202,6 +216,8 @@ class MonoidStep:
         if self.carried:
             self._move(m, s, rebase, new)
         weight = term(rebase, {**bases, "x": Const(e.dtype, 1.0) if private else term(lift, self.value, e.dtype)}, e.dtype)
+        for told in self.told.values():  # what is no element adds nothing
+            weight = Map(e.dtype, "mul", (self._of(told), weight))
         if weight not in self.weights:  # a sum and a weighted sum rebase by one weight
             axes = d.ordered(d.free[id(e.operands[0])])
             p = d.put("map", "p", e.dtype, axes, at=self._here(), srcs=values_of(weight), expr=weight)

@@ -25,12 +25,14 @@ from autocomp.ir.scalar import SCALAR
 from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value, walk
 from autocomp.tile.values import values_of, with_values
 
+MORE = 1.5  # times the registers of values that a thread may hold with names: a quotient that is computed in place takes some, too
+
 
 def common_values(p: TileProgram, place: Callable[[TileProgram], Placement]) -> TileProgram:
-    """The program with such parts of its maps as values of their own, unless a thread would hold more at once then (`place` says where
-    values lie)."""
+    """The program with such parts of its maps as values of their own, unless a thread would hold many more at once then (`place` says
+    where values lie)."""
     named = _Namer(p).program()
-    return p if named is p or pressure(named, place(named), {}) > pressure(p, place(p), {}) else named
+    return p if named is p or pressure(named, place(named), {}) > MORE * pressure(p, place(p), {}) else named
 
 
 @dataclass

@@ -178,9 +178,9 @@ class Counter(Printer):
         for a in loop.axes:
             self.base.pop(a, None)
         self.deferred -= {s.dst for s in late.sums} | {b.fold.dst for b in late.bases}
-        for s in (*late.sums, *(Stmt("reduce", b.state, b.fold.srcs, b.fold.expr, b.fold.axis) for b in late.bases)):
+        for s in (*late.sums, *(b.over_workers for b in late.bases)):
             self.tree(s)
-        for move in (m for b in late.bases for m in b.moves):
+        for move in late.moves:
             self.map(move)
 
     # ---- statements

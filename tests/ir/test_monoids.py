@@ -21,6 +21,9 @@ def operands(name: str) -> dict[str, np.ndarray]:
         return {"v": v > 1}
     if name.startswith("arg"):
         return {"v": np.round(v), "i": np.broadcast_to(np.arange(N), (3, N))}
+    if name.endswith("_counted"):
+        k = np.where(np.arange(N) % 5 != 2, 1.0, 0.0)
+        return {"v": v * k, "k": np.broadcast_to(k, (3, N))}
     return {"v": v, "w": RNG.standard_normal((3, N))} if "softmax_weighted" in name else {"v": v}
 
 
@@ -40,6 +43,7 @@ def whole(name: str, x: dict[str, np.ndarray]) -> np.ndarray:
         "softmax_weighted": lambda: (e * x["w"]).sum(1) / e.sum(1),
         "masked_softmax_weighted": lambda: (e * x["w"]).sum(1) / e.sum(1),
         "welford": lambda: v.var(1),
+        "welford_counted": lambda: np.array([a[k == 1].var() for a, k in zip(v, x["k"])]),
     }[name]()
 
 

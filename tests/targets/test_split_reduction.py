@@ -14,7 +14,8 @@ from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis, Const, Expr, Index, Load, Map, Reduce
 from autocomp.ir.body_meaning import evaluate
 from autocomp.ir.kernel import Arg, Kernel, Store
-from autocomp.ir.parts import pieces, together, why_not_parts
+from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.parts import COUNTED, _counts, pieces, together, why_not_parts
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, I64, TensorType
 from autocomp.runtime.program import build_program
@@ -61,13 +62,20 @@ FOLDS = [("sum", ""), ("prod", ""), ("max", ""), ("min", ""), ("argmax", ""), ("
 @pytest.mark.parametrize("parts", [2, 7, 64])
 def test_combined_states_are_the_whole(monoid, part, parts):
     """In NumPy's meaning of the two kernels, for lengths that parts do not divide."""
-    k = folded(monoid, part, length=7 * 64 * 3 if monoid == "welford" else LONG)
+    k = folded(monoid, part)
     (first, s), (join, _) = pieces(k, by_hand({"i0": 1}, split=("r0", parts)))
     assert s.split is None and dict(s.tile)["r0_part"] == 1
     arrays = arrays_of(k)
     states = evaluate(first, arrays)
     assert all(v.shape[0] <= parts for v in states.values())
     np.testing.assert_allclose(evaluate(join, arrays | states)["out0"], evaluate(k, arrays)["out0"], rtol=1e-12)
+
+
+def test_monoids_that_count_their_elements_can_be_told_which_there_are():
+    """Or their parts would have to be equal ones."""
+    assert {m.name for m in MONOIDS.values() if _counts(m)} == COUNTED.keys()
+    for name, told in COUNTED.items():
+        assert MONOIDS[told].states == MONOIDS[name].states and MONOIDS[told].modules == MONOIDS[name].modules
 
 
 def test_a_part_that_a_mask_empties_holds_nothing():
@@ -84,8 +92,6 @@ def test_a_part_that_a_mask_empties_holds_nothing():
 
 def test_what_has_no_parts_is_refused_with_the_reason():
     k = folded("welford", length=1009)
-    with pytest.raises(UnsupportedOp, match="'welford' counts its elements, so its parts must be equal: 1009 elements in 4 parts"):
-        pieces(k, by_hand({}, split=("r0", 4)))
     with pytest.raises(UnsupportedOp, match="nothing is reduced over r7"):
         pieces(k, by_hand({}, split=("r7", 4)))
     inner = Reduce(F32, "max", (Axis("r0", 64),), (Load(F32, "in0", (aff("i0"), aff("r0"))),))
