@@ -48,7 +48,9 @@ class BlockModel:
         if t is None:
             t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent, s.threads, even)
         at_once = chip.cores * (_direct_beside(s, chip, self.d, t) if direct else s.resident)
-        blocks = -(-t.tiles // at_once) * at_once if s.stream_k else t.tiles * (s.cluster if form == "reduce" else s.cluster_split_k)
+        pair = s.cluster if s.cluster_split_k == 1 and form != "reduce" else 1
+        side_by_side = t.tiles // t.beside * -(-t.beside // pair) * pair  # blocks of a cluster that have no tile take their cores
+        blocks = -(-t.tiles // at_once) * at_once if s.stream_k else side_by_side * (s.cluster if form == "reduce" else s.cluster_split_k)
         roof = self._roofs.get((key, blocks))
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
@@ -76,7 +78,6 @@ class BlockModel:
             more *= max(1 / of["top_clock"], min(1.0, blocks / chip.cores))
         cost = roof(matrix * more, eff)
         first = of["block"]
-        pair = s.cluster if s.cluster_split_k == 1 else 1
         start = first * (1 + of["overlap"] * min(waves - 1, 8)) + (of["cluster"] if pair > 1 and t.shape else 0.0)
         start += of["stay"] * s.persistent
         start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0

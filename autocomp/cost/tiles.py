@@ -21,7 +21,7 @@ class Tile:
     less than 16 bytes, bytes with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most
     elements of an operand; rows with padding; columns; steps in depth; seconds in which a core draws what one turn of a ring brings to a
     product; bytes of a slot; the share of turns that a mask leaves in the mean (`matrix` and `near` are of these) and in
-    the longest tile."""
+    the longest tile; tiles along the axis on which a cluster's blocks lie side by side, the last but one of the grid."""
 
     tiles: int
     shape: tuple[int, int, int] | tuple[()]
@@ -40,6 +40,7 @@ class Tile:
     slot: float = 0.0
     left: float = 1.0
     longest: float = 1.0
+    beside: int = 1
 
 
 def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False, threads: int = 1,
@@ -73,8 +74,9 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
         extra += _read_again(d, tile, tiles, threads, max(chunk.values(), default=1), chip) if not (stays or d.carries) else 0.0
     most = max((a.element * n for a, n in chunk.items()), default=1)
+    beside = -(-extent[d.grid[-2]] // tile.get(d.grid[-2], extent[d.grid[-2]])) if len(d.grid) > 1 else 1
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
-                 shape[1] if shape else 0, steps, turn, slot, left, longest)  # fmt: skip
+                 shape[1] if shape else 0, steps, turn, slot, left, longest, beside)  # fmt: skip
 
 
 def _wanted(d: Demand, a: Operand, tile: Mapping[str, int]) -> int:
