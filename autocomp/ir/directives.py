@@ -36,6 +36,7 @@ _TABLE = (
               neutral="its price is load_c's, of which it is the form for less room"),
     Directive("prefetch_epilogue", "operands of an epilogue are loaded into registers before the mainloop"),
     Directive("prefetch_behind_reduction", "operands that a row's results need are loaded while its reductions meet"),
+    Directive("prefetch_factors", "what a product's factor is computed from is loaded while the product of the turn before runs"),
     Directive("mma_zero_init", "the first matrix instruction of a tile overwrites its accumulator: no zeros are written before"),
     Directive("short_last_step", "the last step in depth multiplies no more than there is"),
     Directive("unroll_ring", "a loop over a ring's slots is unrolled so that slots are constants"),

@@ -17,7 +17,7 @@ from math import ceil, prod
 from typing import Any
 
 import numpy as np
-from autocomp.targets.simt import scans, thread_partials, trees, turned_store
+from autocomp.targets.simt import prefetch_factors, scans, thread_partials, trees, turned_store
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
@@ -140,7 +140,8 @@ class Counter(Printer):
         self.samples.enter(loop)
 
     # a loop's turns are counted, not what stands in front of them
-    PASSES = (thread_partials.thread_partials, prefetch_behind_reduction, skip_masks, skip_neutral, batch_copies, peel_tail)
+    PASSES = (thread_partials.thread_partials, prefetch_factors.prefetch_factors, prefetch_behind_reduction,
+              skip_masks, skip_neutral, batch_copies, peel_tail)
 
     def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
@@ -152,7 +153,7 @@ class Counter(Printer):
         for a in loop.axes:
             self.base[a] = f"{a}_b"
         inner = tuple(m for m in n.body if stmt_of(m) not in ring)
-        late = thread_partials.defer(self, n)
+        late, asked = thread_partials.defer(self, n), prefetch_factors.begin(self, n, loop)
         values = [s.dst for m in inner if (s := stmt_of(m)) and s.dst in self.place.layouts]
         elements = max((self.place.layouts[x].registers for x in values), default=1)
         turns = self.samples.turns(loop)
@@ -172,6 +173,7 @@ class Counter(Printer):
                 self.wait("load", 1 / max(1, stages - 1))
                 self.plan(Turn(tuple(s.dst for s in ring), stages - 2))
             self.run(inner)
+        prefetch_factors.end(self, asked)
         self.around.pop()
         self.overlap = 1.0
         self.samples.leave(loop)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from autocomp.targets.simt.access import access_width
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.facts import Facts
-from autocomp.targets.simt.placed import tile_of
+from autocomp.targets.simt.placed import WORD, tile_of
 
 from autocomp.tile.program import Stmt, Tensor
 from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, bodies, stmt_of
@@ -64,9 +64,14 @@ def prefetch_behind_reduction(steps: Steps, facts: Facts) -> Steps:
 
 def _packs(at: Facts, s: Stmt) -> bool:
     """Whether a copy comes in whole accesses of halves, none of them outside."""
-    elsewhere = {*at.place.words, *at.place.shared, *at.place.late, *at.place.staged}
+    return comes_whole(at, s) and (t := at.p.tensor(s.srcs[0])) is not None and t.dtype.bytes == 2
+
+
+def comes_whole(at: Facts, s: Stmt) -> bool:
+    """Whether a copy comes into registers in whole accesses, none of them outside."""
+    elsewhere = {*at.place.words, *at.place.shared, *at.place.late, *at.place.staged, *at.place.strips}
     t, layout = at.p.tensor(s.srcs[0]) if s.op == "copy" else None, at.place.layouts.get(s.dst)
-    if t is None or layout is None or s.dst in elsewhere or t.dtype.bytes != 2 or t.guard:
+    if t is None or layout is None or s.dst in elsewhere or t.guard or t.dtype.name not in STORED:
         return False
     tile, extent = (lambda a: tile_of(at.p, a)), at.p.extent
     whole = all(layout.extent(a) <= tile(a) and isinstance(e := extent(a), int) and e % tile(a) == 0 for a in t.axes)
@@ -75,13 +80,25 @@ def _packs(at: Facts, s: Stmt) -> bool:
 
 def ask(at: Printer, s: Stmt) -> None:
     """Prints the loads of a copy; its values are in `at.asked`."""
-    t, layout, name = at.p.tensor(s.srcs[0]), at.place.layouts[s.dst], at.names.fresh(f"{at.names.of(s.dst)}_asked")
+    declare(at, s)
+    load(at, s)
+
+
+def declare(at: Printer, s: Stmt) -> None:
+    """Prints the registers in which a copy's values wait as they are stored."""
+    t, layout = at.p.tensor(s.srcs[0]), at.place.layouts[s.dst]
+    assert t is not None
+    at.asked[s.dst] = at.names.fresh(f"{at.names.of(s.dst)}_asked")
+    at.put(f"unsigned {at.asked[s.dst]}[{layout.registers * t.dtype.bytes // WORD}];")
+
+
+def load(at: Printer, s: Stmt) -> None:
+    """Prints the loads of a copy into these registers."""
+    t, layout = at.p.tensor(s.srcs[0]), at.place.layouts[s.dst]
     assert t is not None
     v = at.vector(layout, t)
-    at.put(f"unsigned {name}[{layout.registers // 2}];")
     with at.registers(layout, "q", v):
-        at.put(f"ac_ask<{v}>(&{name}[q * {v // 2}], {at.reached(layout, t, f'(q * {v})')[2]});")
-    at.asked[s.dst] = name
+        at.put(f"ac_ask<{v}>(&{at.asked[s.dst]}[q * {v * t.dtype.bytes // WORD}], {at.reached(layout, t, f'(q * {v})')[2]});")
 
 
 def unpack(at: Printer, s: Stmt, t: Tensor) -> None:
@@ -89,4 +106,4 @@ def unpack(at: Printer, s: Stmt, t: Tensor) -> None:
     layout, name = at.place.layouts[s.dst], at.names.of(s.dst)
     v = at.vector(layout, t)
     with at.registers(layout, "q", v):
-        at.put(f"ac_unpack<{STORED[t.dtype.name]}, {v}>(&{name}[q * {v}], &{at.asked[s.dst]}[q * {v // 2}]);")
+        at.put(f"ac_unpack<{STORED[t.dtype.name]}, {v}>(&{name}[q * {v}], &{at.asked[s.dst]}[q * {v * t.dtype.bytes // WORD}]);")

@@ -16,6 +16,7 @@ from autocomp.targets.simt import (
     direct_mainloop,
     peel_tail,
     prefetch_behind_reduction,
+    prefetch_factors,
     products,
     scans,
     skip_masks,
@@ -73,6 +74,7 @@ class Printer(Coordinates):
         self.overlaps = False  # whether a launch may start while the one before it ends
         self.kept: dict[str, str] = {}  # constants that have a register of their own
         self.soon: set[str] = set()  # copies that are loaded before a barrier and used behind it
+        self.turning: tuple[Loop, str, str] | None = None  # a pipelined loop, its turn's number and how many there are
         self.asked: dict[str, str] = {}  # of a copy whose loads stand in front of a barrier -> its packed values
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.ring_slots: dict[str, Slots] = {}  # of a ring whose loop is being printed: the slot that a turn reads
@@ -124,6 +126,7 @@ class Printer(Coordinates):
 
     PASSES: tuple[Callable[[Steps, Facts], Steps], ...] = (
         thread_partials.thread_partials,
+        prefetch_factors.prefetch_factors,
         software_pipeline.software_pipeline,
         prefetch_behind_reduction.prefetch_behind_reduction,
         skip_masks.skip_masks,
@@ -258,6 +261,8 @@ class Printer(Coordinates):
                 getattr(self, s.op)(s)
             elif ask := by(n, AskFor):
                 prefetch_behind_reduction.ask(self, ask.copy)
+            elif (soon := by(n, prefetch_factors.AskAhead)) and self.turning:
+                prefetch_factors.ahead(self, soon.copy, *self.turning)
             elif by(n, AwaitLaunches):
                 self.meet_launches()
             for s, pr in self.place.products.items():

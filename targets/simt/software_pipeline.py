@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.simt import copies, direct_mainloop, thread_partials
+from autocomp.targets.simt import copies, direct_mainloop, prefetch_factors, thread_partials
 from autocomp.targets.simt.facts import Facts
 
 from autocomp.tile.plan import Claim, Landed, Slots, Turn
@@ -94,12 +94,13 @@ def write(at: Printer, n: Over, slots: int) -> None:
     turns = n.body[1]
     assert isinstance(turns, Over) and turns.loop is not None
     loop, ring = turns.loop, [s for m in turns.body if (x := by(m, Await)) for s in x.copies]
-    rest = [m for m in turns.body if not isinstance(m, Act)]
+    rest = [m for m in turns.body if not (by(m, Await) or by(m, Start))]
     total, it, ahead = at.turns(loop), at.names.fresh("it"), slots - 1
     at.plan(Claim(tuple(s.dst for s in ring)))
     with at.block(f"for (int {it} = 0; {it} < {ahead}; ++{it})", again=it, turns=ahead):
         at.issue(ring, loop, it, total, it, Slots(it, 0, slots))
     at.ring_slots.update({s.dst: Slots(it, 0, slots) for s in ring})
+    asked = prefetch_factors.begin(at, turns, loop)
     late = thread_partials.defer(at, turns)
     with at.block(f"for (int {it} = 0; {it} < {total}; ++{it})", again=it):
         at.bases(loop, it)
@@ -110,9 +111,11 @@ def write(at: Printer, n: Over, slots: int) -> None:
         slot = at.names.fresh("slot")
         at.put(f"const int {slot} = {it} % {slots};")
         at.slot.update((s.dst, slot) for s in ring)
+        at.turning = (loop, it, total)
         at.run(rest)
     for a in loop.axes:
         at.base.pop(a)
+    prefetch_factors.end(at, asked)
     at.plan(Landed(0))
     at.ring_slots.clear()
     thread_partials.settle(at, late)

@@ -47,6 +47,7 @@ HALVES = graph({"x": f"f16[{ROWS}, 128]"},
 COLUMNS = graph({"x": "f32[20011, 7]"},
                 f"%0 = reduce_sum(x, axes=[0], keepdims=1)\n%1 = mul(%0, const({1 / 20011}, f32))\n%2 = sub(x, %1)\n%3 = mul(%2, %2)\n"
                 f"%4 = reduce_sum(%3, axes=[0])\n%5 = mul(%4, const({1 / 20010}, f32))")  # fmt: skip
+MAPPED = graph({"x": "f16[64, 64, 1024]", "w": "f16[64, 1024, 64]"}, "%0 = exp(x)\n%1 = matmul(%0, w)")
 SCATTERED = graph({"x": f"f32[{ROWS}, 768]", "at": "i64[2000, 1]", "u": "f32[2000, 768]"},
                   '%0 = scatter_nd(x, at, u, reduction="add")')  # fmt: skip
 ODD = graph({"x": "f16[16271027]", "y": "f16[16271027]"}, "%0 = erf(x)\n%1 = abs(y)\n%2 = log1p(%1)\n%3 = mul(%0, %2)")
@@ -61,7 +62,7 @@ PRICED = {
 # by what is printed, counted
 COUNTED = {
     "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "a100"), "batch_copies": (TURNED, "h200"),
-    "prefetch_behind_reduction": (NORM, "h200"), "window_strips": (WINDOWS, "h200"),
+    "prefetch_behind_reduction": (NORM, "h200"), "prefetch_factors": (MAPPED, "h200"), "window_strips": (WINDOWS, "h200"),
     "turned_store": (MIXED, "h200"), "one_load": (HALVES, "h200"), "peel_tail": (ODD, "h200"),
     "common_values": (COLUMNS, "h200"), "skip_neutral": (SCATTERED, "h200"),
 }  # fmt: skip

@@ -33,6 +33,7 @@ SUMS = graph({"x": "f16[5, 3072]"}, "%0 = reduce_sum(x, axes=[1])")
 MASKED = attention(1, 2, 256, 64, causal=True)
 FEW = "graph g\ninput x: f16[128, 264]\nparam w: f16[264, 264] = random(3)\n%0 = matmul(x, w)\noutput out = %0"
 HEADS = attention(1, 2, 256, 64), {"i0": 1, "i1": 128, "r1": 64}, {**TEAM, "stages": 2, "softmax_overlap": 2, "rescale_threshold": 14}
+MAPPED = graph({"x": "f16[64, 256]", "w": "f16[256, 64]"}, "%0 = exp(x)\n%1 = matmul(%0, w)")
 PAIR = graph({"x": "f16[4099]", "y": "f16[4099]"}, "%0 = add(x, y)")
 SCATTERED = graph({"at": "i32[1, 65, 1]", "u": "f32[1, 65, 300]"},
                   "%0 = iota(shape=[7, 1, 1], axis=0, dtype=\"i32\")\n%1 = eq(at, %0)\n%2 = where(%1, u, const(0.0, f32))\n"
@@ -181,6 +182,11 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 +loads of in1_t start, as they are stored
 +loads of in2_t start, as they are stored
  mul_t = map s_t * 0.00048828125
+"""),
+    "prefetch_factors": (MAPPED, {"i0": 32, "i1": 32, "r0": 64}, {"threads": 64, "stages": 3}, (), """
+   exp_t = map exp(in0_t)
++  loads of in0_t start, of the next turn
+   in1_t = copy in1
 """),
     "thread_partials": (SUMS, {"i0": 1, "r0": 512}, {"threads": 64}, (), """
  serial r0

@@ -2,7 +2,7 @@
 
 /*
  * matmul_bitand_shr_concat_3more: bitand shr reshape reshape reshape concat reshape cast sub mul reshape matmul
- * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64
+ * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64 | prefetch_factors
  * predicted: 4.55 us, bound by launch, 0% of the roofline
  * rule: fusion/view: bitand into operand 0 of reshape
  * rule: fusion/view: shr into operand 0 of reshape
@@ -47,8 +47,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
   extern __shared__ __align__(1024) unsigned char smem[];
   const int i0_t2 = lane % 4 * 2 + wave * 16;
   const int r1_t = lane / 4 + wave * 8;
-  const int i0_t = lane % 2 * 16;
   const int r2_t = lane / 2 % 2;
+  const int i0_t = lane % 2 * 16;
   int block = blockIdx.x;
   const int i0_b = block * 32;
   float acc[8];
@@ -73,35 +73,41 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
     }
     ac_commit();
   }
+  unsigned in2_t_asked[16];
+  const int r0_b2 = 0 * 2;
+  #pragma unroll
+  for (int q = 0; q < 4; ++q) {
+    ac_ask<8>(&in2_t_asked[q * 4], in2 + (i0_b + i0_t + (q * 8) % 16) + (r0_b2 + (q * 8) / 16)*96);
+  }
   for (int it = 0; it < 2; ++it) {
-    const int r0_b2 = it * 2;
+    const int r0_b3 = it * 2;
     ac_wait<2>();
     ac_sync();
     const int ahead = it + 3;
     if (ahead < 2) {
-      const int r0_b3 = ahead * 2;
+      const int r0_b4 = ahead * 2;
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 64), col = c % 64 * 2;
-        ac_copy<4>(smem + 0 + ahead % 4 * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + ((r0_b3 + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
+        ac_copy<4>(smem + 0 + ahead % 4 * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + ((r0_b4 + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
       }
     }
     ac_commit();
     const int slot = it % 4;
     #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      if (-1*(r2_t) >= 0) ac_load<16>(&in1_t[q * 16], in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b2 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96);
+      if (-1*(r2_t) >= 0) ac_load<16>(&in1_t[q * 16], in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b3 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96);
       else ac_fill<16>(&in1_t[q * 16], 0u);
     }
     #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      if ((r2_t) + -1 >= 0) ac_load<16>(&in1_v_t[q * 16], in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b2 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96 - 96);
+      if ((r2_t) + -1 >= 0) ac_load<16>(&in1_v_t[q * 16], in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b3 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96 - 96);
       else ac_fill<16>(&in1_v_t[q * 16], 0u);
     }
     #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      ac_load<8>(&in2_t[q * 8], in2 + (i0_b + i0_t + (q * 8) % 16) + (r0_b2 + (q * 8) / 16)*96);
+      ac_unpack<f16, 8>(&in2_t[q * 8], &in2_t_asked[q * 4]);
     }
     #pragma unroll
     for (int r = 0; r < 64; ++r) {
@@ -110,6 +116,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
     #pragma unroll
     for (int q = 0; q < 8; ++q) {
       ac_store<8>((f16 *)(smem + 16384 + ac_swizzle<64>((r2_t) + (r1_t + (q * 8) / 16 % 2 * 16) * 2 + ((q * 8) / 32) * 64, ((i0_t + (q * 8) % 16)) * 2)), &mul_t[(q * 8)]);
+    }
+    if (it + 1 < 2) {
+      const int r0_b5 = (it + 1) * 2;
+      #pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        ac_ask<8>(&in2_t_asked[q * 4], in2 + (i0_b + i0_t + (q * 8) % 16) + (r0_b5 + (q * 8) / 16)*96);
+      }
     }
     ac_sync();
     #pragma unroll
