@@ -176,9 +176,9 @@ class Coordinates:
         ring = f" + {slot} * {x.bytes}" if slot and x.view is not None and self.place.stages > 1 else ""
         return f"smem + {x.offset}{ring}"
 
-    def element(self, x: Shared, row: str, col: str) -> str:
-        """Address of an element of a shared operand."""
-        return f"{self.start(x)} + {x.byte(row, f'({col}) * {x.buf.dtype.bytes}')}"
+    def element(self, x: Shared, row: str, col: str, turn: str = "") -> str:
+        """Address of an element of a shared operand. `turn`: what changes in the byte of its row before the swizzle does."""
+        return f"{self.start(x)} + {x.byte(row, f'({col}) * {x.buf.dtype.bytes}{turn}')}"
 
 
 def most(d: Dim) -> int:

@@ -25,6 +25,7 @@ from autocomp.tile.program import Buf, Stmt, Tensor, TileProgram, walk
 
 HELD = int(constant("held_results"))  # of a product, by a thread, before waves share the rows
 ALIGN = int(constant("shared_align"))
+SPARED = 0.8  # of the elements that threads hold with padding, for which accesses of half the width are taken
 
 
 def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, threads: int, wave: int, stages: int,
@@ -409,8 +410,13 @@ class Placer:
         whole = frozenset(x for x in sizes if x in self.reduced)
         last = {x for x in sizes if x not in main} if whole & set(main) else ()  # what is read once serves all of them
         along = self.sliding(sizes, inner) if self.strips else ()
-        return free_layout(sizes, inner, min(vector, 16), self.out.wave, self.out.threads // self.out.wave, whole, front, (*runs, *along),
-                           last, along)  # fmt: skip
+        lying = lambda v: free_layout(sizes, inner, v, self.out.wave, self.out.threads // self.out.wave, whole, front, (*runs, *along),
+                                      last, along)  # fmt: skip
+        vector = min(vector, 16)
+        found, least = lying(vector), max(1, WORD // min((t.dtype.bytes for t in near), default=WORD))
+        while inner in whole - self.scanned and vector > least and (half := lying(vector // 2)).registers <= SPARED * found.registers:
+            found, vector = half, vector // 2  # a wave holds 1024 for 640 elements 16 at a time, 768 for 8 at a time
+        return found
 
 
 def _without(layout: Layout) -> tuple[object, ...]:

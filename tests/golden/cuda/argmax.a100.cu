@@ -17,9 +17,9 @@
  *   i2: i64[i0] fragment = map cast(i64, i)
  *   store out0 = i2
  *
- * in0_t: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (i0,1,2)(r0,128,2)
+ * in0_t: reg (r0,1,2)(r0,128,3) lane (r0,2,32) wave (i0,1,2)(r0,64,2)
  * m_t: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
- * at: reg (r0,1,4)(r0,256,2) lane (r0,4,32) wave (i0,1,2)(r0,128,2)
+ * at: reg (r0,1,2)(r0,128,3) lane (r0,2,32) wave (i0,1,2)(r0,64,2)
  * i: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
  * i2: reg () lane (-,0,32) wave (i0,1,2)(-,0,2)
  */
@@ -28,26 +28,26 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
   const int i0_t = wave % 2;
-  const int r0_t = lane * 4 + wave / 2 * 128;
+  const int r0_t = lane * 2 + wave / 2 * 64;
   int block = blockIdx.x;
   const int i0_b = block * 2;
-  float in0_t[8];
+  float in0_t[6];
   float m_t[1];
-  int at[8];
+  int at[6];
   int i[1];
   long long i2[1];
   #pragma unroll
-  for (int q = 0; q < 2; ++q) {
-    if (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256 < 300) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t)*300 + (r0_t + (q * 4) % 4 + (q * 4) / 4 * 256));
-    else ac_fill<4>(&in0_t[q * 4], 0.0f);
+  for (int q = 0; q < 3; ++q) {
+    if (r0_t + (q * 2) % 2 + (q * 2) / 2 * 128 < 300) ac_load<2>(&in0_t[q * 2], in0 + (i0_b + i0_t)*300 + (r0_t + (q * 2) % 2 + (q * 2) / 2 * 128));
+    else ac_fill<2>(&in0_t[q * 2], 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
     t[r] = -ac_inf<float>();
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
-    if (r0_t + r % 4 + r / 4 * 256 < 300) t[0] = ac_max(t[0], in0_t[r]);
+  for (int r = 0; r < 6; ++r) {
+    if (r0_t + r % 2 + r / 2 * 128 < 300) t[0] = ac_max(t[0], in0_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 1));
@@ -78,16 +78,16 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
     m_t[r] = t[r];
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
-    at[r] = (((in0_t[r] == m_t[0]) || ac_isnan(in0_t[r])) ? (int)((r0_t + r % 4 + r / 4 * 256)) : 2147483647);
+  for (int r = 0; r < 6; ++r) {
+    at[r] = (((in0_t[r] == m_t[0]) || ac_isnan(in0_t[r])) ? (int)((r0_t + r % 2 + r / 2 * 128)) : 2147483647);
   }
   int t2[1];
   for (int r = 0; r < 1; ++r) {
     t2[r] = 2147483647;
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
-    if (r0_t + r % 4 + r / 4 * 256 < 300) t2[0] = ac_min<int>(t2[0], at[r]);
+  for (int r = 0; r < 6; ++r) {
+    if (r0_t + r % 2 + r / 2 * 128 < 300) t2[0] = ac_min<int>(t2[0], at[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t2[r] = ac_min<int>(t2[r], ac_shuffle_xor(t2[r], 1));

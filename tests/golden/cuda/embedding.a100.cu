@@ -36,38 +36,38 @@
  *   cast_t3: f16[i0, i1, i2] fragment = map cast(f16, cast_t * rsqrt_t * cast_t2)
  *   store out0 = cast_t3
  *
- * v: reg (i2,1,8) lane (i2,8,16)(i1,1,2) wave (-,0,2)
- * in0_t: reg () lane (-,0,16)(i1,1,2) wave (-,0,2)
- * where_t: reg () lane (-,0,16)(i1,1,2) wave (-,0,2)
- * in2_t: reg (i2,1,8) lane (i2,8,16)(i1,1,2) wave (-,0,2)
- * cast_t: reg (i2,1,8) lane (i2,8,16)(i1,1,2) wave (-,0,2)
- * mul_t: reg (i2,1,8) lane (i2,8,16)(i1,1,2) wave (-,0,2)
- * s_t: reg () lane (-,0,16)(i1,1,2) wave (-,0,2)
- * rsqrt_t: reg () lane (-,0,16)(i1,1,2) wave (-,0,2)
- * in3_t: reg (i2,1,8) lane (i2,8,16)(-,0,2) wave (-,0,2)
- * cast_t2: reg (i2,1,8) lane (i2,8,16)(-,0,2) wave (-,0,2)
- * cast_t3: reg (i2,1,8) lane (i2,8,16)(i1,1,2) wave (-,0,2)
+ * v: reg (i2,1,4) lane (i2,4,32) wave (i1,1,2)
+ * in0_t: reg () lane (-,0,32) wave (i1,1,2)
+ * where_t: reg () lane (-,0,32) wave (i1,1,2)
+ * in2_t: reg (i2,1,4) lane (i2,4,32) wave (i1,1,2)
+ * cast_t: reg (i2,1,4) lane (i2,4,32) wave (i1,1,2)
+ * mul_t: reg (i2,1,4) lane (i2,4,32) wave (i1,1,2)
+ * s_t: reg () lane (-,0,32) wave (i1,1,2)
+ * rsqrt_t: reg () lane (-,0,32) wave (i1,1,2)
+ * in3_t: reg (i2,1,4) lane (i2,4,32) wave (-,0,2)
+ * cast_t2: reg (i2,1,4) lane (i2,4,32) wave (-,0,2)
+ * cast_t3: reg (i2,1,4) lane (i2,4,32) wave (i1,1,2)
  */
 extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7more(const f16 *__restrict__ in1, const long long *__restrict__ in0, const f16 *__restrict__ in2, const f16 *__restrict__ in3, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
-  const int i2_t = lane % 16 * 8;
-  const int i1_t = lane / 16;
+  const int i2_t = lane * 4;
+  const int i1_t = wave;
   int block = blockIdx.x;
   const int i1_b = block % 5 * 2;
   block /= 5;
   const int i0_b = block;
   long long in0_t[1];
   long long where_t[1];
-  float v[8];
-  float in2_t[8];
-  float cast_t[8];
-  float mul_t[8];
+  float v[4];
+  float in2_t[4];
+  float cast_t[4];
+  float mul_t[4];
   float n_s_t[1];
   float rsqrt_t[1];
-  float in3_t[8];
-  float cast_t2[8];
-  float cast_t3[8];
+  float in3_t[4];
+  float cast_t2[4];
+  float cast_t3[4];
   for (int q = 0; q < 1; ++q) {
     if (i1_b + i1_t < 9) ac_load<1>(&in0_t[q], in0 + i0_b*9 + (i1_b + i1_t));
     else ac_fill<1>(&in0_t[q], 0ll);
@@ -76,18 +76,18 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     where_t[r] = ((in0_t[r] < 0ll) ? (long long)((unsigned long long)in0_t[r] + (unsigned long long)(long long)(1000)) : in0_t[r]);
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
+  for (int r = 0; r < 4; ++r) {
     v[r] = ac_held(in1[(ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + ac_clamp((long long)((long long)((i2_t + r))), (long long)72)]);
   }
   for (int q = 0; q < 1; ++q) {
-    ac_load_where<8>(&in2_t[q * 8], i1_b + i1_t < 9 && i2_t + (q * 8) < 72, in2 + (i1_b + i1_t)*72 + (i2_t + (q * 8)), 0.0f);
+    ac_load_where<4>(&in2_t[q * 4], i1_b + i1_t < 9 && i2_t + (q * 4) < 72, in2 + (i1_b + i1_t)*72 + (i2_t + (q * 4)), 0.0f);
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
+  for (int r = 0; r < 4; ++r) {
     cast_t[r] = (v[r] + in2_t[r]);
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
+  for (int r = 0; r < 4; ++r) {
     mul_t[r] = (cast_t[r] * cast_t[r]);
   }
   float t[1];
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     t[r] = 0.0f;
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
+  for (int r = 0; r < 4; ++r) {
     if (i2_t + r < 72) t[0] = (t[0] + mul_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
@@ -111,23 +111,26 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     t[r] = (t[r] + ac_shuffle_xor(t[r], 8));
   }
   for (int r = 0; r < 1; ++r) {
+    t[r] = (t[r] + ac_shuffle_xor(t[r], 16));
+  }
+  for (int r = 0; r < 1; ++r) {
     n_s_t[r] = t[r];
   }
   for (int r = 0; r < 1; ++r) {
     rsqrt_t[r] = ac_rsqrt_half(((n_s_t[r] * 0.013888889f) + 9.99999975e-06f));
   }
   for (int q = 0; q < 1; ++q) {
-    ac_load_where<8>(&in3_t[q * 8], i2_t + (q * 8) < 72, in3 + (i2_t + (q * 8)), 0.0f);
+    ac_load_where<4>(&in3_t[q * 4], i2_t + (q * 4) < 72, in3 + (i2_t + (q * 4)), 0.0f);
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
+  for (int r = 0; r < 4; ++r) {
     cast_t2[r] = in3_t[r];
   }
   #pragma unroll
-  for (int r = 0; r < 8; ++r) {
+  for (int r = 0; r < 4; ++r) {
     cast_t3[r] = ((cast_t[r] * rsqrt_t[0]) * cast_t2[r]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (wave == 0 && i1_b + i1_t < 9 && i2_t + (q * 8) < 72) ac_store<8>(out0 + i0_b*648 + (i1_b + i1_t)*72 + (i2_t + (q * 8)), &cast_t3[(q * 8)]);
+    if (i1_b + i1_t < 9 && i2_t + (q * 4) < 72) ac_store<4>(out0 + i0_b*648 + (i1_b + i1_t)*72 + (i2_t + (q * 4)), &cast_t3[(q * 4)]);
   }
 }

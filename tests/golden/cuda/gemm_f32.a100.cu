@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
     float fa[8];
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      ac_load<4>(&fa[r * 4], (const float *)(smem + 0 + ac_swizzle<400>((i0_t + r * 4), (kk) * 4)));
+      ac_load<4>(&fa[r * 4], (const float *)(smem + 0 + ac_swizzle<400>((i0_t), (kk) * 4 ^ ((r * 4)) / 8 % 1 * 16) + ((r * 4)) * 400));
     }
     #pragma unroll
     for (int u = 0; u < 4; ++u) {

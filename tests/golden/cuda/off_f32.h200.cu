@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
     float fa[2];
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      ac_load<1>(&fa[r * 1], (const float *)(smem + 0 + ac_swizzle<320>((i0_t + r * 4), (kk) * 4)));
+      ac_load<1>(&fa[r * 1], (const float *)(smem + 0 + ac_swizzle<320>((i0_t), (kk) * 4 ^ ((r * 4)) / 2 % 4 * 16) + ((r * 4)) * 320));
     }
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
