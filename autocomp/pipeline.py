@@ -157,7 +157,7 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
             clauses, programs = written.told_apart(options.schedule)
             schedules = given.given_schedules(calls, schedules, machine, replace(options, schedule=clauses), trace)
             calls, schedules = written.replaced(calls, schedules, programs, machine, trace)
-        calls, schedules = parts.split_calls(calls, schedules, machine.chip)
+        calls, schedules = parts.split_calls(calls, schedules, machine.chip, getattr(machine, "issued", None))
         return in_place(calls), schedules
 
 

@@ -11,24 +11,35 @@ from dataclasses import replace
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.estimate import estimate
+from autocomp.cost.issue import Issued
+from autocomp.cost.printed import the_higher
 from autocomp.cost.work import Cost
-from autocomp.ir.kernel import Call, KernelGraph
+from autocomp.ir.kernel import Call, Kernel, KernelGraph
 from autocomp.ir.parts import Pieces, pieces
 from autocomp.ir.schedule import Schedule
 
+Issues = Callable[[Kernel, Schedule], Issued | None]
 Schedules = Mapping[str, tuple[Schedule, Cost]]
 
 
-def split_calls(calls: KernelGraph, schedules: Schedules, chip: Chip) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:
-    """The program with every split call as its pieces, and the schedules of all of them by signature."""
+def split_calls(calls: KernelGraph, schedules: Schedules, chip: Chip,
+                issued: Issues | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
+    """The program with every split call as its pieces, and the schedules of all of them by signature. `issued` counts what the target
+    prints of a piece, where it does."""
     made = {c.kernel.signature: pieces(c.kernel, schedules[c.kernel.signature][0]) for c in calls.calls
             if c.kernel.signature in schedules and schedules[c.kernel.signature][0].split}  # fmt: skip
     if not made:
         return calls, dict(schedules)
     out = {key: value for key, value in schedules.items() if key not in made}
     for found in made.values():
-        out |= {k.signature: (s, estimate(k, s, chip)) for k, s in found}
+        out |= {k.signature: (s, _price(k, s, chip, issued)) for k, s in found}
     return expand(calls, lambda signature: made.get(signature, ())), out
+
+
+def _price(k: Kernel, s: Schedule, chip: Chip, issued: Issues | None) -> Cost:
+    """A piece's price as its whole's was taken: by tiles, and by what is printed where that is more."""
+    cost, work = estimate(k, s, chip), issued(k, s) if issued else None
+    return cost if work is None else the_higher(cost, work, chip)
 
 
 def expand(calls: KernelGraph, pieces_of: Callable[[str], Pieces]) -> KernelGraph:
