@@ -74,7 +74,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
         extra += _read_again(d, tile, tiles, threads, max(chunk.values(), default=1), chip) if not (stays or d.carries) else 0.0
     most = max((a.element * n for a, n in chunk.items()), default=1)
-    beside = -(-extent[d.grid[-2]] // tile.get(d.grid[-2], extent[d.grid[-2]])) if len(d.grid) > 1 else 1
+    beside = max(1, -(-extent[d.grid[-2]] // max(1, tile.get(d.grid[-2], extent[d.grid[-2]])))) if len(d.grid) > 1 else 1
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
                  shape[1] if shape else 0, steps, turn, slot, left, longest, beside)  # fmt: skip
 
