@@ -66,3 +66,9 @@ def test_a_printed_vector_that_an_end_cuts_is_seen(target, model, tmp_path):
     program.printed[name] = replace(source, text=text)
     with pytest.raises(ModelFailure, match=r"kernel exp: 8 bytes are written from byte 8192 of .* on, which has 8194"):
         ModelExecutor(program, tmp_path, model).run({"x": np.zeros(4097, "f2")})
+
+
+@pytest.mark.parametrize("text", [graph({"x": "f32[0, 5]"}, "%0 = relu(x)"),
+                                  graph({"x": "f32[0, 5]"}, "%1 = transpose(x, perm=[1, 0])\n%0 = matmul(%1, x)")])  # fmt: skip
+def test_tensors_without_elements_have_kernels(text):
+    assert autocomp.optimize(text, target="cuda:h200", cache=False).predicted > 0
