@@ -49,7 +49,7 @@ class BlockModel:
             t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent, s.threads, even)
         at_once = chip.cores * (_direct_beside(s, chip, self.d, t) if direct else s.resident)
         pair = s.cluster if s.cluster_split_k == 1 and form != "reduce" else 1
-        side_by_side = t.tiles // t.beside * -(-t.beside // pair) * pair  # blocks of a cluster that have no tile take their cores
+        side_by_side = t.tiles // t.beside * -(-t.beside // pair) * pair if pair > 1 else t.tiles  # those without a tile take cores, too
         blocks = -(-t.tiles // at_once) * at_once if s.stream_k else side_by_side * (s.cluster if form == "reduce" else s.cluster_split_k)
         roof = self._roofs.get((key, blocks))
         if roof is None:

@@ -148,6 +148,8 @@ def _kernels(program: Any) -> dict[str, dict[str, Any]]:
 def _loops(kernel: Kernel, schedule: str) -> dict[str, Any]:
     """`nest`: its loops before and after, dependences and moves; `tile`: its tile program as text. Nothing where it runs through its
     reference; no tile program where it has none (a recurrence)."""
+    if kernel.opaque:
+        return {}
     asked = parse_schedule(schedule)
     nest = nest_view(kernel, asked)
     if nest is None:

@@ -32,11 +32,11 @@ def test_every_barrier_and_wait_of_a_ring_of_copies_is_missed(target, model, tmp
 
 
 def test_every_wait_between_warpgroups_with_roles_is_missed(model, tmp_path):
-    """Products of a tile's last turn too, which are waited for a moment before the ring's slot would be written again."""
+    """But one of two: a last turn that stands alone waits for all products of the tile, and what reads them waits behind it once more."""
     found = without_each(few_blocks(gemm(200, 264, 328), ROLES, 2), tmp_path, model)
     assert {"ac_barrier_wait", "ac_barrier_arrive", "ac_team_fence", "ac_team_wait", "ac_bulk_wait"} <= {s.statement for s in found}
     assert not [s for s in found if not s.said and not s.why]
-    assert all(s.said for s in found if s.statement == "ac_team_wait")
+    assert sum(not s.said for s in found if s.statement == "ac_team_wait") <= 1
 
 
 def test_a_wait_for_earlier_launches_is_missed_by_threads_that_no_other_tells_of_them(model, tmp_path):

@@ -35,13 +35,14 @@ def reduction(name: str, part: str, extent: int) -> Kernel:
 def values(name: str, extent: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
     v = rng.standard_normal((6, extent)) * 3
-    return {"in0": v > 0 if name in ("any", "all") else v, "in1": rng.standard_normal((6, extent))}
+    return {"in0": v > 0 if name in ("any", "all") else v,
+            "in1": np.ones((6, extent)) if name.endswith("_counted") else rng.standard_normal((6, extent))}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "part"), PARTS)
 def test_one_element_is_lifted_and_finished(name, part):
     k, x, m = reduction(name, part, 1), values(name, 1), MONOIDS[name]
-    state = lift(m, {"v": x["in0"][:, 0], "w": x["in1"][:, 0], "i": np.zeros(6, np.int64)})
+    state = lift(m, {"v": x["in0"][:, 0], "w": x["in1"][:, 0], "k": x["in1"][:, 0], "i": np.zeros(6, np.int64)})
     want = state[part] if part else finish(m, state)
     (store,) = k.stores
     (value,) = tidy((store.value,))

@@ -36,8 +36,8 @@ def test_a_run_is_read_at_once_where_registers_hold_it(dtype, k, schedule, run):
 
 def test_lanes_of_one_read_find_their_rows_in_banks_apart():
     source = printed(product(128, 128, 96), "tile i0 64, i1 64, r0 32 | stages 3 | threads 64")
-    place = re.search(r"&fb\[r \* 4\], \(const float \*\)\(.*ac_swizzle<128>\((.*), \(kk\) \* 4\)\)\);", source).group(1)
-    rows = [eval(place.replace("/", "//"), {"i1_t": lane % 8 * 4, "r": 1}) for lane in range(QUARTER)]
+    thread, register = re.search(r"&fb\[r \* 4\], .*ac_swizzle<128>\((.*), \(kk\) \* 4 \^ .*\) \+ (.*) \* 128\)\);", source).groups()
+    rows = [eval(f"{thread} + {register}".replace("/", "//"), {"i1_t": lane % 8 * 4, "r": 1}) for lane in range(QUARTER)]
     banks = {(row * 128 + (row % 8 << 4)) // WORD % BANKS for row in rows}
     assert len(set(rows)) == len(banks) == QUARTER
 
