@@ -169,7 +169,7 @@ class Enumerator:
             made = [(p, o, p.took + sum([share[x] for x in o.operand.leaves - p.leaves]), p.kinds + n)
                     for p in partial for o, n in zip(choices, digit) if p.joins(o)]  # fmt: skip
             if len(made) > 4 * KEEP:
-                made.sort(key=lambda m: (m[2] + self._alone(m[0], m[1]), m[0].ops + m[1].ops))
+                made.sort(key=lambda m: (m[2], m[0].ops + m[1].ops))
                 made = self._spread(made)
             partial = [p.and_(o, took, key) for p, o, took, key in made]
         chosen = [p.parts for p in partial]
@@ -180,12 +180,6 @@ class Enumerator:
     def _ticks(self, leaf: int, reader: int) -> int:
         """`_share` as a whole number."""
         return round(min(self._share(leaf, reader), 1e9) * TICKS)
-
-    @staticmethod
-    def _alone(p: Joined, o: Part) -> int:
-        """What fused operands take as kernels of their own, as `_ticks`: one that reads stored factors may do with less than one that
-        computes them from what is in memory."""
-        return round(min(sum([x.cut.time for x in (*p.parts, o) if x.cut is not None]), 1e9) * TICKS)
 
     @staticmethod
     def _spread(made: list[tuple[Joined, Part, int, int]]) -> list[tuple[Joined, Part, int, int]]:

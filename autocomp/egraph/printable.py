@@ -85,11 +85,11 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
 def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:
     """Reductions and products of several operations whose schedules all take much longer than the cover counted (by more than a launch),
-    and a good part of the program (a product that stores turned what follows it); chains of contractions, attention among them, that take
-    longer than the products which they spare, or the factors that they compute again, would. Products alone are not refuted."""
+    and a good part of the program (a product that stores turned what follows it); chains of contractions that take longer than the products
+    which they spare would. Products alone are not refuted."""
     seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
     total = sum(s for _, s in seconds)
-    times = {"reduce": DEAR, "contract": DEAR, "chain": DEAR_CHAIN, "online": DEAR_CHAIN}
+    times = {"reduce": DEAR, "contract": DEAR, "chain": DEAR_CHAIN}
     many = [(c, s, roles_of(c.kernel).form) for c, s in seconds if len(c.body) > 1 and s >= WORTH * total]
     return [c for c, s, form in many if form in times and s - launch > times[form] * c.expected]
 

@@ -76,14 +76,6 @@ def test_attention_stays_whole_where_only_what_feeds_it_cannot_be_printed_in_it(
     check(parse(rotary("f32", 9, 8)), "cpu")
 
 
-@pytest.mark.parametrize("size", [40, 64, 72])
-def test_scores_are_not_stored_for_what_turns_queries_and_keys(size):
-    """Among the operands of attention that are tried are those that read turned queries and keys as they are stored."""
-    kernels, _ = kernels_without(rotary("bf16", 4096, size), lambda k: False)
-    (attention,) = [k for k in kernels if contractions(k)]
-    assert "softmax_weighted_sum" in attention.name
-
-
 def test_an_epilogue_is_left_out_before_the_product_is_given_up():
     apart, _ = kernels_without(GRAPHS["gemm_bias_gelu"], lambda k: contractions(k) and "gelu" in k.name)
     assert any(contractions(k) for k in apart)

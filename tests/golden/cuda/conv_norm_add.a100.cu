@@ -1,18 +1,14 @@
 #include "autocomp_cuda.cuh"
 
 /*
- * conv_cast_add_rsqrt_7more: transpose transpose cast cast cast cast conv add cast rsqrt mul reshape mul mul sub reshape add transpose cast add relu
+ * conv_cast_add_rsqrt_7more: transpose transpose cast cast cast cast conv add transpose rsqrt cast mul reshape mul mul sub reshape add cast add relu
  * schedule: tile i0 1, i1 32, i2 1, i3 14, r0 1, r1 3, r2 32 | stages 8 | threads 64 | turned_store | batch_copies
  * predicted: 27.59 us, bound by narrow copies, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[2, 14, 14, 32]
  * rule: layout/conv-channels-last: made transpose f16[32, 3, 3, 32]
  * rule: layout/conv-channels-last: made conv f16[2, 14, 14, 32]
- * rule: layout/cast-of-channels-last: made cast f32[2, 14, 14, 32]
- * rule: layout/reshapes: made reshape f32[1, 1, 1, 32]
- * rule: layout/left-of-channels-last/mul: made mul f32[2, 14, 14, 32]
- * rule: layout/reshapes: made reshape f32[1, 1, 1, 32]
- * rule: layout/left-of-channels-last/add: made add f32[2, 14, 14, 32]
- * rule: layout/left-of-channels-last/add: made transpose f32[2, 32, 14, 14]
+ * rule: layout/conv-channels-last: made transpose f16[2, 32, 14, 14]
+ * rule: fusion/view: conv into operand 0 of transpose
  * rule: fusion/convolution-epilogue: conv into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of add
  * rule: fusion/map-into-map: add into operand 0 of rsqrt
@@ -28,7 +24,6 @@
  * rule: fusion/view: sub into operand 0 of reshape
  * rule: fusion/convolution-epilogue: mul into operand 0 of add
  * rule: fusion/map-into-map: reshape into operand 1 of add
- * rule: fusion/view: add into operand 0 of transpose
  * rule: fusion/convolution-epilogue: add into operand 0 of cast
  * rule: fusion/convolution-epilogue: cast into operand 0 of add
  * rule: fusion/convolution-epilogue: add into operand 0 of relu
