@@ -1,5 +1,6 @@
 """Rules about schedules, checked: every schedule that one makes of drawn kernels is asked four questions (`check.schedules`). A rule with a
-schedule that fails one is refuted by it; else its status is checked-N, for N kernels of which the target printed a schedule of the rule's.
+schedule that fails one is refuted by it; else its status is checked-N, for N kernels of which the target printed a schedule of the rule's
+(one in which it takes effect, where the rule gives a directive: on most kernels a pass finds nothing to do).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from math import prod
 from random import Random
 
 from autocomp.check.dependent import dependent
-from autocomp.check.kernels import RECURRENCES, Drawn, drawn, kernels_of, with_form
-from autocomp.check.schedules import check_schedule, order, too_large
+from autocomp.check.families import RECURRENCES, USES
+from autocomp.check.kernels import Drawn, drawn, kernels_of, with_form
+from autocomp.check.schedules import Checked, check_schedule, order, too_large
 from autocomp.check.shrink import Fault, shrunk
 from autocomp.cost.demand import demand_of
 from autocomp.cost.roles import Roles
@@ -38,12 +40,14 @@ from autocomp.rewrite.where import asks_isl
 from autocomp.targets import Target, load_target, manifests
 
 OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for it fire too
-LOOKED = 8  # schedules of a kernel that are looked at
-PRINTED = 2  # of these, how many the target is asked to print
+LOOKED = 8  # schedules of a kernel that are looked at,
+FINDING = 16  # and until a directive has changed some of them
+PRINTED = 2  # of these, until how many the target has printed it is asked
 LARGEST = 32  # kernels of each target whose largest schedule must fit, whatever the samples are
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,
+USED = 12  # and of each family that a directive is for, in front of all others,
 DEPENDENT = 96  # kernels in which order matters that a rule is tried on which does not ask isl,
 FEW = 4  # and of each form one that changes schedules, which takes those of all others;
 FIRST = 36  # they are made of so many drawn ones
@@ -163,29 +167,39 @@ class _Check:
             if printed >= self.samples or tried >= MORE * self.samples or current().over:
                 break
             own = joins.setdefault(kernel.signature, Joins(kernel, rules, machine.chip, OPTIONS, machine.admit))
-            asked = some = 0
-            for s in _some(schedules, f"{self.rule.name} {kernel.signature}"):
+            some = 0
+            most = FINDING if self.rule.phase == "directives" else LOOKED
+            for n, s in enumerate(_some(schedules, f"{self.rule.name} {kernel.signature}", most)):
+                if n >= LOOKED and some >= PRINTED:
+                    break
                 self.looked += 1
                 try:
                     whole = own.complete(s)
                 except (UnsupportedOp, DoesNotFit) as e:
                     self.refused[e.what] += 1
                     continue
-                asked += (ask := asked < PRINTED)
+                ask = some < PRINTED
                 found = check_schedule(kernel, whole, machine, ask)
                 if found.fault and self.inherited(kernel, whole, machine):
                     self.refused[found.fault] += 1
                     continue
                 if found.fault:
                     return Fault(kernel, kernel, whole, machine, found.fault)
-                if found.refused:
-                    self.refused[found.refused] += 1
-                some += ask and not found.refused
+                why = found.refused or (ask and self.without_effect(found)) or ""
+                if why:
+                    self.refused[why] += 1
+                some += ask and not why
             printed += bool(some)
             if self.say is not None:
                 self.say(f"{self.rule.name}: {printed} of {self.samples} kernels on {machine.name}")
         self.kernels += printed
         return None
+
+    def without_effect(self, found: Checked) -> str:
+        """Why a printed schedule says nothing about a rule that gives a directive, "" if it does."""
+        assert isinstance(self.rule.rhs, Apply)
+        nothing = self.rule.phase == "directives" and self.rule.rhs.op not in found.applied
+        return f"{self.rule.rhs.op} changes nothing of it" if nothing else ""
 
     def lacks_room(self, machine: Target) -> bool:
         """Whether a rule that makes tiles asks for room in a memory that the chip has not: then it makes none of any kernel."""
@@ -238,7 +252,9 @@ class _Check:
         if self.given is not None:
             return self.given
         if speaks_of_schedules(self.rule) or not isinstance(self.rule.match, Apply):
-            return drawn(machine, ROUNDS, self.seed)
+            every = drawn(machine, ROUNDS, self.seed)
+            first = USES.get(self.rule.rhs.op, ()) if self.rule.phase == "directives" and isinstance(self.rule.rhs, Apply) else ()
+            return _each_once(chain(drawn(machine, USED, self.seed, first), every)) if first else every
         families = with_form(self.rule.match.op)
         own = drawn(machine, ROUNDS, self.seed, families)
         return own if any(map(self.may_match, own)) else chain(own, drawn(_machine("cpu"), ROUNDS, self.seed, families))
@@ -307,6 +323,14 @@ class _Check:
                 yield k, mine
 
 
+def _each_once(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
+    seen: set[Kernel] = set()
+    for k in kernels:
+        if k not in seen:
+            seen.add(k)
+            yield k
+
+
 def _some_of_each(kernels: Iterable[Kernel]) -> list[Kernel]:
     """FEW of each form, those with the longest reductions."""
     out: dict[str, list[Kernel]] = {}
@@ -316,11 +340,11 @@ def _some_of_each(kernels: Iterable[Kernel]) -> list[Kernel]:
     return [k for mine in out.values() for k in mine]
 
 
-def _some(schedules: Sequence[Schedule], seed: str) -> list[Schedule]:
+def _some(schedules: Sequence[Schedule], seed: str, most: int) -> list[Schedule]:
     """The largest, which is what capacity is about, and some at random."""
     largest = max(schedules, key=_size)
     rest = [s for s in schedules if s is not largest]
-    chosen = Random(seed).sample(rest, min(LOOKED - 1, len(rest)))
+    chosen = Random(seed).sample(rest, min(most - 1, len(rest)))
     return [*chosen[:1], largest, *chosen[1:]]
 
 

@@ -39,10 +39,12 @@ NARROW = 2  # bytes of an element that a copy may be narrowed to, where several 
 
 @dataclass(frozen=True)
 class Checked:
-    """`fault`: what is wrong, "" if nothing is; `refused`: why the target does not print it, "" if it does (or was not asked)."""
+    """`fault`: what is wrong, "" if nothing is; `refused`: why the target does not print it, "" if it does (or was not asked). `applied`:
+    the directives that change what is printed."""
 
     fault: str = ""
     refused: str = ""
+    applied: frozenset[str] = frozenset()
 
 
 def check_schedule(kernel: Kernel, schedule: Schedule, machine: Target, printed: bool = True) -> Checked:
@@ -60,9 +62,10 @@ def check_schedule(kernel: Kernel, schedule: Schedule, machine: Target, printed:
                 return Checked(why)
     except UnsupportedOp as e:
         return Checked(refused=e.what)
+    applied: set[str] = set()
     try:
         for k, s in own if printed else ():
-            machine.admit(k, s)
+            applied.update(machine.admit(k, s) or ())
     except DoesNotFit as e:
         if e.needed >= FAR * e.available:
             return Checked(f"capacity: {e.what}")
@@ -73,7 +76,7 @@ def check_schedule(kernel: Kernel, schedule: Schedule, machine: Target, printed:
         return Checked(f"signals: {e.what}")
     except (ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, StopIteration) as e:
         return Checked(f"signals: the target's printer fails on it with {type(e).__name__}: {e}")
-    return Checked()
+    return Checked(applied=frozenset(applied))
 
 
 def order(kernel: Kernel, schedule: Schedule, exact: bool = False) -> str:

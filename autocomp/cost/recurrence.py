@@ -2,6 +2,7 @@
 
     untiled  every step streams the whole state from the level that holds it
     tiled    a tile is advanced bt steps where it is near; the far level sees one pass over the state for each bt steps
+    turned   loops outside of time: what is inside of them is advanced all steps where it is near, and cores meet once
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from autocomp.ir.body import Map, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.scalar import SCALAR
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import show
 from autocomp.ir.types import dim_hint
 from autocomp.loops.recurrences import band_of, require_recurrence
 from autocomp.loops.schedules import ring_of
-from autocomp.loops.search import recurrence_schedules
+from autocomp.loops.search import outside_of_time, recurrence_schedules
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Env, asks_isl, holds
 from autocomp.trace import Trace
@@ -33,10 +35,13 @@ def recurrence_time(kernel: Kernel, schedule: Schedule, chip: Chip) -> Cost:
     steps, shape = dim_hint(rec.time.extent), [dim_hint(a.extent) for a in rec.axes]
     planes = ring_of(kernel, schedule) or steps + 1
     state = prod(shape) * rec.dtype.bytes
-    cores = chip.cores if schedule.parallel else 1
+    outside = outside_of_time(schedule.skew)
     size = dict(schedule.tile)
-    bt = size.get(band[0], 1)
-    tile = prod(min(size[a] + bt, n) if a in size else n for a, n in zip(band[1:], shape, strict=True)) * rec.dtype.bytes
+    pieces = prod(shape[k - 1] for k in outside) if outside else chip.cores
+    cores = min(chip.cores, pieces) if schedule.parallel else 1
+    bt = steps if outside else size.get(band[0], 1)
+    inside = [(a, n) for k, (a, n) in enumerate(zip(band[1:], shape, strict=True), 1) if k not in outside]
+    tile = prod(min(size[a] + bt, n) if a in size else n for a, n in inside) * rec.dtype.bytes
     parts: list[tuple[str, float]] = []
     if bt > 1:
         level, rate = _level(planes * tile * cores, chip, cores)
@@ -48,7 +53,7 @@ def recurrence_time(kernel: Kernel, schedule: Schedule, chip: Chip) -> Cost:
         parts.append((level, 2.0 * state * steps * rate))
     flops = sum(SCALAR[e.fn].flops for e in postorder(rec.step) if isinstance(e, Map))
     parts.append(("vector unit", flops * prod(shape) * steps / (chip.vector["f32"] * cores / chip.cores)))
-    waves = -(-steps // bt) + (-(-shape[0] // size[band[1]]) if band[1] in size else 0) if bt > 1 else steps
+    waves = 1 if outside else -(-steps // bt) + (-(-shape[0] // size[band[1]]) if band[1] in size else 0) if bt > 1 else steps
     parts.append(("launch", chip.launch * (waves if cores > 1 else 1)))
     top = max(parts, key=lambda p: p[1])
     return Cost(top[1] + chip.numbers["overlap"] * (sum(s for _, s in parts) - top[1]), top[0], tuple(parts))
@@ -83,4 +88,12 @@ def choose_recurrence(kernel: Kernel, rules: Iterable[Rule], chip: Chip, trace: 
                       matrix=[list(r) for r in found.matrix])
     priced = [(recurrence_time(kernel, s, chip), s) for s in options if chip.cores > 1 or not s.parallel]
     cost, best = min(priced, key=lambda x: (x[0].seconds, str(x[1])))
+    if trace is not None:
+        best_of: dict[str, tuple[Cost, Schedule]] = {}
+        for c, s in sorted(priced, key=lambda x: (x[0].seconds, str(x[1]))):
+            best_of.setdefault(options[s], (c, s))
+        count = Counter(options.values())
+        made = {r: {"schedules": count[r], "best": f"{show(s)}: {c.seconds * 1e6:.1f} us, {c.bound}"} for r, (c, s) in best_of.items() if r}
+        trace.add("schedule", kernel.name, signature=kernel.signature, candidates=len(priced), rule=options[best], seconds=cost.seconds,
+                  bound=cost.bound, runners_up=[], made=made)
     return best, cost

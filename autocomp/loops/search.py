@@ -1,4 +1,5 @@
 """Finding the loop transformation that makes a band tilable or a loop parallel: skew first, then interchange, then reversal.
+A loop along which no step reads goes outside of time, where a rule allows to interchange them.
 
 What may be tried, and how far, comes from the rules of the scheduling phase (`rules/skewing.yaml`): without the skewing rule
 no skew is found, and tiling is refused with the two iterations that stand in its way.
@@ -182,16 +183,15 @@ Asked = Callable[["Rule", Mapping[str, Any]], str]  # why a rule's conditions, b
 
 
 def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule], why_not: Asked | None = None,
-                         refused: Counter[tuple[str, str]] | None = None) -> tuple[list[Schedule], Found | None]:  # fmt: skip
-    """Schedules that the rules make for a recurrence, the untiled one first, and what the search for a tilable band gave
-    (None where no rule tiles recurrences). `refused` counts (rule, reason) of the conditions that failed."""
+                         refused: Counter[tuple[str, str]] | None = None) -> tuple[dict[Schedule, str], Found | None]:  # fmt: skip
+    """Schedules that the rules make for a recurrence with the rule of each, the untiled one first, which has none, and what the search for
+    a tilable band gave (None where no rule tiles recurrences). `refused` counts (rule, reason) of the conditions that failed."""
     rec, rules = require_recurrence(kernel), tuple(rules)
     band = band_of(rec)
     nest = recurrence_nest(kernel)
-    plain = Schedule()
-    out = [plain]
+    out = {Schedule(): ""}
     if len(band) > 1 and legal(kernel, Schedule(parallel=(band[1],))):
-        out.append(Schedule(parallel=(band[1],)))
+        out[Schedule(parallel=(band[1],))] = ""
 
     def holds(rule: Rule, values: Mapping[str, Any]) -> bool:
         why = why_not(rule, values) if why_not is not None else ""
@@ -200,18 +200,39 @@ def recurrence_schedules(kernel: Kernel, rules: Iterable[Rule], why_not: Asked |
         return not why
 
     speak = [r for r in rules if of_recurrences(r)]
+    moves = Moves.of(r for r in speak if r.phase == "scheduling" and holds(r, _matched(r, rec)))
+    if moves.interchange and (outside := _outside_of_time(kernel, band)):
+        out |= dict.fromkeys((Schedule(skew=outside), Schedule(skew=outside, parallel=band[:1])), dict(moves.rules)["interchange"])
     tiling = [r for r in speak if r.phase == "tiling"]
     if not tiling:
         return out, None
-    found = tilable(nest, band, Moves.of(r for r in speak if r.phase == "scheduling" and holds(r, _matched(r, rec))), step_names(nest))
+    found = tilable(nest, band, moves, step_names(nest))
     if not found.verdict:
         return out, found
     for r in tiling:
         for values, tile in _tiles(r, rec):
             for s in (Schedule.make(tile, skew=found.matrix), Schedule.make(tile, skew=found.matrix, parallel=band[1:2])):
                 if s not in out and holds(r, values) and legal(kernel, s):
-                    out.append(s)
+                    out[s] = r.name
     return out, found
+
+
+def _outside_of_time(kernel: Kernel, band: tuple[str, ...]) -> Matrix:
+    """The band with those loops outside of time along which no step reads, () where there are none.  (t, i, j) -> (i, t, j)
+
+    What is contiguous in memory, the last loop, stays innermost.
+    """
+    first = lambda ks: ((*ks, *(k for k in range(len(band)) if k not in ks)))
+    as_matrix = lambda order: tuple(tuple(int(j == k) for j in range(len(band))) for k in order)
+    free = lambda ks: bool(legal(kernel, Schedule(skew=as_matrix(first(ks)), parallel=band[:1])))
+    every = tuple(k for k in range(1, len(band) - 1) if free((k,)))
+    return as_matrix(first(every)) if every and free(every) else ()
+
+
+def outside_of_time(matrix: Matrix) -> tuple[int, ...]:
+    """Which loops of the band a change of their order alone puts in front of the first, time."""
+    places = [row.index(1) for row in matrix if sorted(row) == [0] * (len(row) - 1) + [1]]
+    return tuple(places[: places.index(0)]) if matrix and len(places) == len(matrix) else ()
 
 
 def unasked_schedules(kernel: Kernel, rule: Rule) -> list[Schedule]:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from autocomp.targets.cpu.recurrence import PRELUDE, print_recurrence
 
+import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.cost.recurrence import choose_recurrence, recurrence_time
 from autocomp.egraph.cover import cover
@@ -27,13 +28,14 @@ from autocomp.ir.node import Attrs
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import evaluate
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import parse, show
 from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.loops import legality, schedules
 from autocomp.loops.bounds import check_kernel_graph_accesses
 from autocomp.loops.codegen import Calc, Formula, If, Loop, Num, Run, Tree, Var, generate
-from autocomp.loops.recurrences import recurrence_nest, step_names
+from autocomp.loops.recurrences import band_of, recurrence_nest, require_recurrence, step_names
 from autocomp.loops.schedules import legal, ring_of, scheduled_recurrence
-from autocomp.loops.search import Moves, parallel, recurrence_schedules, tilable
+from autocomp.loops.search import Matrix, Moves, parallel, recurrence_schedules, tilable
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.rewrite.load import parse_rules
@@ -226,7 +228,7 @@ OPERATORS = {"+": op.add, "-": op.sub, "*": op.mul, "//": op.floordiv, "%": op.m
 
 def test_schedules_from_no_rules_are_untiled() -> None:
     options, found = recurrence_schedules(stencil(100, 20), ())
-    assert options == [Schedule(), Schedule(parallel=("i0",))]
+    assert [*options] == [Schedule(), Schedule(parallel=("i0",))]
     assert found is None
 
 
@@ -252,6 +254,43 @@ def test_the_ops_own_meaning_runs_skewed_and_tiled(tmp_path: Path) -> None:
     x = np.random.default_rng(3).random(301, np.float32)
     want = OPS["stencil"].reference((x.astype(np.float64),), attrs, kernel.outputs[0].type)
     np.testing.assert_allclose(run(kernel, small, tmp_path, x), want, atol=3e-6)
+
+
+@pytest.mark.parametrize(("offsets", "order"), [
+    ([[0, -1], [0, 0], [0, 2]], ((0, 1, 0), (1, 0, 0), (0, 0, 1))),  # rows that know nothing of each other
+    ([[0, 1, -1], [0, 0, 0]], ((0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1))),  # planes
+    ([[0, 0, -1], [0, 0, 1]], ((0, 1, 0, 0), (0, 0, 1, 0), (1, 0, 0, 0), (0, 0, 0, 1))),  # rows of planes
+    ([[-1, 0], [0, 0]], ()), ([[0, -1], [1, 0]], ()),  # the other axis has to stay innermost; both are read across
+])  # fmt: skip
+def test_loops_that_no_step_reads_across_go_outside_of_time(offsets: list[list[int]], order: Matrix) -> None:
+    shape = (9, 7, 21)[-len(offsets[0]):]
+    weights = [1 / len(offsets)] * len(offsets)
+    text = (f"graph g\ninput a: f32{list(shape)}\n%0 = stencil(a, offsets={offsets}, weights={weights}, steps=6)\noutput y = %0\n")
+    program = autocomp.optimize(text, target="cpu", cache=False)
+    rules = load_rules()
+    (kernel,) = (c.kernel for c in program.calls.calls)
+    options, _ = recurrence_schedules(kernel, rules)
+    turned, kernel_time = [s for s, by in options.items() if by == "skewing/interchange"], band_of(require_recurrence(kernel))[0]
+    assert turned == ([Schedule(skew=order), Schedule(skew=order, parallel=(kernel_time,))] if order else [])
+    assert {s.skew for s in recurrence_schedules(kernel, rules.without(["skewing/interchange"]))[0]}.isdisjoint({order} - {()})
+    x = np.random.default_rng(2).random(shape, np.float32)
+    for s in turned:
+        assert ring_of(kernel, s) == 2
+        under = autocomp.optimize(text, target="cpu", cache=False, schedule={kernel.name: show(s)})
+        np.testing.assert_allclose(under(x), evaluate(program.graph, {"a": x})["y"], atol=3e-6)
+    if turned:
+        assert not legal(kernel, replace(turned[1], skew=()))
+
+
+def test_rows_outside_of_time_are_near_for_all_steps() -> None:
+    """A state of 64 MB by rows of 4 KB: memory sees it once, and cores meet once."""
+    text = "graph g\ninput a: f32[16000, 1000]\n%0 = stencil(a, offsets=[[0, -1], [0, 1]], weights=[0.5, 0.5], steps=50)\noutput y = %0\n"
+    program = autocomp.optimize(text, target="cpu", cache=False)
+    (kernel,) = (c.kernel for c in program.calls.calls)
+    assert "made by\n    skewing/interchange: the schedule" in program.explain(why=kernel.name)
+    chosen, chip = parse(program.kernels[0].schedule), program.target.chip
+    by = dict(recurrence_time(kernel, chosen, chip).parts), dict(recurrence_time(kernel, Schedule(parallel=chosen.parallel), chip).parts)
+    assert chosen.skew and by[0]["launch"] * 49 < by[1]["launch"] and sum(by[0].values()) < 0.3 * sum(by[1].values())
 
 
 def test_without_the_skewing_rule_nothing_is_tiled() -> None:

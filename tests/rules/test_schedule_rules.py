@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from autocomp.targets import load_target
+from autocomp.targets.cuda import mma_row_sums
 from typer.testing import CliRunner
 
 from autocomp.check import rules
 from autocomp.check.dependent import dependent
-from autocomp.check.kernels import FORMS, drawn, read, with_form
+from autocomp.check.families import FAMILIES, FORMS, USES
+from autocomp.check.kernels import drawn, read, with_form
 from autocomp.check.rules import asks, check_kernel_rule, check_on_graph
 from autocomp.check.schedules import check_schedule
 from autocomp.cli import app
@@ -29,6 +31,7 @@ from autocomp.loops.schedules import legal
 from autocomp.options import Options
 from autocomp.report.mutation import mutate_rules
 from autocomp.rewrite import load_rules, parse_rules
+from autocomp.tile.plan import Line
 from tests.helpers.hosts import cpu_chip
 from tests.helpers.nests import matmul, softmax, stencil
 
@@ -44,7 +47,8 @@ def status(text: str):
 @pytest.mark.parametrize("name", [
     "tiling/contract", "tiling/online", "tiling/rows", "tiling/windows", "tiling/elements", "tiling/chain", "tiling/chain-columns",
     "tiling/npu-products", "tiling/npu-small", "tiling/gpu-online-few-rows", "tiling/gpu-columns", "tiling/gpu-warp-specialise",
-    "scheduling/gpu-split-kv", "scheduling/gpu-split-depth", "directives/load-c", "skewing/skew", "skewing/time-tile",
+    "scheduling/gpu-split-kv", "scheduling/gpu-split-depth", "directives/load-c", "directives/mma-row-sums", "skewing/skew",
+    "skewing/interchange", "skewing/time-tile",
 ])  # fmt: skip
 def test_a_shipped_rule_holds(name: str):
     found = check_kernel_rule(RULES[name], RULES, FEW)
@@ -225,6 +229,43 @@ def test_a_rule_of_recurrences_without_legal_is_refused():
     found = check_schedule(stencil(1000, 50), Schedule.make({"t": 8, "i0": 64}), machine("cpu"))
     assert found.fault.startswith("order: ")
     assert "must run before" in found.fault
+
+
+def test_an_interchange_that_is_forgotten_is_refused_with_its_kernel(monkeypatch: pytest.MonkeyPatch):
+    """Threads would share time out among them: the schedule without its change of order, of the kernel that the rule makes one of."""
+    right = rules.recurrence_schedules
+    less = lambda s: replace(s, skew=()) if s.skew and not s.tile else s
+    monkeypatch.setattr(rules, "recurrence_schedules", lambda k, by: ({less(s): r for s, r in right(k, by)[0].items()}, None))
+    found = check_kernel_rule(replace(RULES["skewing/interchange"], name="mine/interchange"), RULES.without(["skewing/interchange"]), FEW)
+    assert found.status == "refuted"
+    assert "it makes 'parallel r0' of input a: f32[" in found.detail and "= stencil(a, offsets=[[0, " in found.detail
+    assert "order: " in found.detail and " must run before " in found.detail
+
+
+def test_row_sums_whose_ones_nobody_waits_for_are_refused_with_their_kernel(monkeypatch: pytest.MonkeyPatch):
+    """The ones are written by all threads and read by the matrix unit: without the fence between them the plan is not ordered."""
+    monkeypatch.setattr(mma_row_sums, "Fence", lambda text: Line(f"// {text}"))
+    monkeypatch.setattr(rules, "_KNOWN", {})
+    others = RULES.without(["directives/mma-row-sums"])
+    found = check_kernel_rule(replace(RULES["directives/mma-row-sums"], name="mine/row-sums"), others, FEW)
+    assert found.status == "refuted"
+    assert "softmax(" in found.detail and "| mma_row_sums |" in found.detail and " - signals: " in found.detail and "ones" in found.detail
+
+
+def test_a_directive_is_checked_where_it_changes_something():
+    """On most kernels its pass finds nothing to do; those say nothing about it."""
+    rule = replace(RULES["directives/one-load"], name="mine/one-load")
+    others = RULES.without(["directives/one-load"])
+    halves = ('input x: f16[72, 96]; %0 = slice(x, starts=[0, 48], limits=[72, 96], steps=[1, 1]); %1 = neg(%0); '
+              '%2 = slice(x, starts=[0, 0], limits=[72, 48], steps=[1, 1]); %3 = concat(%1, %2, axis=1); output y = %3')  # fmt: skip
+    found = {g: check_on_graph(rule, others, read(g), machine("cuda:h200")) for g in (halves, "input x: f16[72, 96]; %0 = exp(x)")}
+    assert [f.status for f in found.values()] == ["checked-1", "assumed"]
+    assert [*found.values()][1].detail.endswith("as: one_load changes nothing of it")
+
+
+def test_each_directive_has_families_that_are_drawn_for_it():
+    assert {f for families in USES.values() for f in families} <= {*FAMILIES}
+    assert {r.rhs.op for r in RULES.of("directives")} == {*USES, "pdl"}  # which changes any kernel behind another
 
 
 def test_what_is_not_split_evenly_is_seen():
