@@ -52,16 +52,24 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     lim, flags = chip.limits, rounds * steps * products * -(-depth // part)
     sides = (m, products * n)
     copied = [copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs)]
-    if online and "handed_fractals" in s.directives:  # weights lie in memory as in L1
+    halves = online and not in_turn and "half_scores" in s.directives
+    piece = min(depth, int(chip.numbers["score_columns"])) if halves else depth  # columns of scores that leave at once
+    if halves or (online and "handed_fractals" in s.directives):  # weights lie in memory as in L1
         copied[0] = copy_to_l1(Side(depth * m * bytes_, depth * m * bytes_), chip)
+    if halves and runs[1] == n and roles.extent("depth") % depth == 0:  # rows that lie one behind the other are copied as longer ones
+        copied[1] = copy_to_l1(Side(depth * products * n * bytes_, depth // piece * n * bytes_), chip)
     sums = m * (n + depth + chip.granule[1]) * SUM  # with one fractal's columns more, which leave by themselves
-    by_product = online and "mma_row_sums" in s.directives and sums <= chip.memory("l0c").capacity
+    by_product = online and not halves and "mma_row_sums" in s.directives and sums <= chip.memory("l0c").capacity
     if by_product:
         flops += 2.0 * m * chip.granule[1] * depth * steps
     used = work.vector or work.special or online
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
-    arriving = rounds * (out + scores) * chip.cores / lim["ub_in"] if used else 0.0
-    if online:  # beside what is counted of each weight
+    arriving = rounds * (out + scores / (2 if halves else 1)) * chip.cores / lim["ub_in"] if used else 0.0
+    if halves:  # of each weight all but its exponential is for two at once
+        own = chip.numbers["state_operations"] * m * n + m * (chip.numbers["half_operations"] * depth + chip.numbers["half_row"])
+        each = chip.numbers["half_calls"] * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
+        vector = per_core * work.special / chip.special + rounds * steps * each
+    elif online:  # beside what is counted of each weight
         banks = chip.numbers["fused_bank_waits"] if "fused_scale" in s.directives else chip.numbers["bank_waits"]
         own = chip.numbers["state_operations"] * m * n + banks * m * depth
         calls = chip.numbers["round_calls"] - chip.numbers["partial_calls"] * ("thread_partials" in s.directives)
@@ -69,11 +77,13 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
             calls, own = chip.numbers["round_calls"] - chip.numbers["row_sum_calls"], own - m * depth
         vector += rounds * steps * (calls * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
     beside = lim["drain"] + m * chip.granule[1] * SUM / rate("l0c")
+    drain = lambda columns: lim["drain"] + m * columns * SUM / rate("l0c")
+    leaving = rounds * (steps * (depth // piece * drain(piece) + drain(n) + by_product * beside) if online else drain(n))
     t = {
         "copies to L1": rounds * steps * sum(copied),
         "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
         "matrix unit": flags * lim["product"] + rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
-        "copies from L0C": rounds * (lim["drain"] + (out + scores) / rate("l0c") + by_product * steps * beside),
+        "copies from L0C": leaving,
         "vector cores": vector,
         "copies to vector cores": arriving,
     }
@@ -90,6 +100,9 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         t = {x: v * (1 + late * ends / (steps * rounds)) for x, v in t.items()}
         weights = rounds * steps * copied[0]  # other factors are there before they are wanted
         product = (t["copies to L0"] + t["matrix unit"]) / products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
+        if halves and 2 * m * (n + piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait for the sums' way out
+            alone = t["matrix unit"] * (1 + piece / depth) / 2
+            t["sums' way"] = alone + rounds * steps * (drain(n) + max(0, depth // piece - 2) * drain(piece))
         t["weights' way"] = (weights + product + by_product * rounds * steps * beside / 2 + handed * 2 / chip.numbers["handed_over"]) / late
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)

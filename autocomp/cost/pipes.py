@@ -13,6 +13,7 @@ from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
 
 SPECIAL = ("Exp", "Ln", "Sqrt", "Div")  # vector instructions at the rate of special functions
+HALVES = " of halves"  # behind the name of an instruction, where it matters
 BLOCK = constant("npu_block")  # bytes of a fractal's row, and of the pieces that copy engines move
 
 
@@ -123,10 +124,12 @@ def product_time(p: Product, chip: Chip, shared: float = 0.0) -> float:
 
 
 def repeat_clocks(call: str, chip: Chip) -> float:
-    """Clocks that the vector unit takes for a repeat of an instruction, by its name."""
-    if call.startswith("WholeReduce"):
+    """Clocks that the vector unit takes for a repeat of an instruction, by its name. Of halves a repeat has twice as many elements, which
+    special functions take one by one; only blocks of single precision fold at the unit's rate."""
+    name = call.removesuffix(HALVES)
+    if name.startswith("WholeReduce") or (name != call and name.startswith("BlockReduce")):
         return chip.numbers["repeat_fold"]
-    return chip.vector["f32"] / chip.special if call in SPECIAL else 1.0
+    return chip.vector["f32"] / chip.special * (1 if name == call else 2) if name in SPECIAL else 1.0
 
 
 def stream_time(s: Stream, chip: Chip, shared: float = 0.0) -> float:

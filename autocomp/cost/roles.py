@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.cost.derived import constant
-from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Reduce, free_axes, postorder
+from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, free_axes, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import together, why_not_parts
 from autocomp.ir.scans import as_statistic, is_running
@@ -23,7 +23,8 @@ class Roles:
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map); of a reduce, `batch` are
     short ones that its largest operand lacks.
-    factor: dtype of the factors of a contraction. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
+    factor: dtype of the factors of a contraction. scores: of an online contraction whose scores are a product, perhaps by a number, the
+    dtype that the model rounds the product to, "" for others. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one. levels: of a reduce, those that wait for each
     other, one behind the other.
     taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them; `runs`: those
@@ -42,6 +43,7 @@ class Roles:
     depths: tuple[tuple[Axis, ...], ...] = ()
     padded: bool = False
     factor: str = ""
+    scores: str = ""
     split: str = ""
     taps: tuple[Axis, ...] = ()
     runs: tuple[Axis, ...] = ()
@@ -99,7 +101,8 @@ def roles_of(k: Kernel) -> Roles:
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
         depth = _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes)
         taps, runs = _sliding(a, {x.name for x in only_left}, depth) if form == "contract" else ((), ())
-        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, taps=taps, runs=runs, split=_longest(k, depth))
+        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, scores=_scores(a) if form == "online" else "",
+                     taps=taps, runs=runs, split=_longest(k, depth))  # fmt: skip
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
         extents = [a.extent for e in reduced for a in e.axes]
@@ -114,6 +117,18 @@ def roles_of(k: Kernel) -> Roles:
         return Roles("reduce", shared, rows, row, tuple(reduced[0].axes), depths, split=split, alike=alike, levels=_levels(nodes),
                      scan=scan, wide=slid[-1:], high=slid[-2:-1], still=still)  # fmt: skip
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
+
+
+def _scores(e: Expr) -> str:
+    """The type that a product is rounded to before it is scaled and is an exponent's."""
+    rounded = ""
+    while isinstance(e, Map) and e.fn in ("cast", "mul"):
+        rounded = e.dtype.name if e.fn == "cast" else ""
+        operands = [x for x in e.operands if not isinstance(x, Const)]
+        if len(operands) != 1:
+            return ""
+        e = operands[0]
+    return rounded if isinstance(e, Contract) else ""
 
 
 def _windows(nodes: list[Expr], rows: tuple[Axis, ...]) -> tuple[Axis, ...]:

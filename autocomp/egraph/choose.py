@@ -460,5 +460,6 @@ def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, An
         "windows": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.depth)), mul)) if roles.wide else (1,),
         "folds": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.depth)), mul, initial=1))[:-1],
         "factor": lambda: roles.factor,
+        "scores": lambda: roles.scores,
         "factor_bytes": lambda: DTYPES[roles.factor].bytes if roles.factor else 0,
     }

@@ -45,6 +45,7 @@ _TABLE = (
     Directive("exp2_scores", "scores are scaled to base 2 in their product's factor, and their base is left out while none is needed",
               ("mma_row_sums",)),
     Directive("fused_scale", "scores are scaled by the instruction that takes their maximum off (NPUs)"),
+    Directive("half_scores", "scores leave the matrix unit in half precision, and weights are made in it (NPUs)"),
     Directive("handed_fractals", "factors that vector cores hand to the cube core lie in its fractals (NPUs)"),
     Directive("peel_tail", "whole tiles of a map move whole vectors, and only the tile that an end cuts moves its elements one by one"),
     Directive("one_load", "a choice between elements of one tensor is one load from a chosen place"),

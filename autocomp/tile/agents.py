@@ -27,13 +27,15 @@ class Span:
 @dataclass(frozen=True)
 class Work:
     """One operation of an agent on buffers; `lines` is its text, which no pass reads. `values`: what the bytes of `reads` and then of
-    `writes` stand for, where a buffer holds one value after another."""
+    `writes` stand for, where a buffer holds one value after another. `apart`: buffers of `writes` of which each turn of an inner loop
+    writes other bytes."""
 
     agent: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     lines: tuple[str, ...]
     values: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:
     for q in queues:
         mine = [a for b in q.buffers for a in uses[b]]
         for agent, before, after in ((q.writer, ("wait", "empty"), ("set", "full")), (q.reader, ("wait", "full"), ("set", "empty"))):
-            at = [a for a in mine if a.agent == agent]
+            at = [a for a in mine if a.agent == agent and (a.write or agent == q.reader)]  # a writer reads its own when it likes
             part = at[0].part
             positions = [i for a in at for loop, i in a.path if loop == q.loop]
             signals = {min(positions): Signal(*before, q)}, {max(positions): Signal(*after, q)}

@@ -24,13 +24,14 @@ class Item:
 
 @dataclass
 class State:
-    """clocks[a][b]: works of b that a knows to be finished. flags: sets not waited for. uses: (agent, time, write) of a slot. content: the
+    """clocks[a][b]: works of b that a knows to be finished. flags: sets not waited for. uses: (agent, time, write, the
+    round of a write of other bytes than its agent's in that round, else -1) of a slot. content: the
     round and the value that were written last, "" where another buffer's was. beside: slots of others on a slot's bytes."""
 
     clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     flags: dict[tuple[object, ...], list[dict[str, int]]] = field(default_factory=dict)
-    uses: dict[tuple[str, int], list[tuple[str, int, bool]]] = field(default_factory=dict)
+    uses: dict[tuple[str, int], list[tuple[str, int, bool, int]]] = field(default_factory=dict)
     content: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     beside: Mapping[tuple[str, int], tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
@@ -159,15 +160,19 @@ def _step(agent: str, item: Item, s: State, loops: Mapping[str, str], depth: Map
     time = s.started[agent] = s.started.get(agent, 0) + 1
     for i, (b, value) in enumerate(zip((*n.reads, *n.writes), n.values or (*n.reads, *n.writes), strict=True)):
         rounds = item.rounds.get(loops[b], 0)
-        _use(agent, time, i >= len(n.reads), (b, rounds % depth.get(b, 1)), (rounds, value), s, clock, found)
+        write = i >= len(n.reads)
+        piece = rounds if write and b in n.apart else -1
+        _use(agent, time, write, (b, rounds % depth.get(b, 1)), (rounds, value), piece, s, clock, found)
     return True
 
 
-def _use(agent: str, time: int, write: bool, key: tuple[str, int], what: tuple[int, str], s: State, clock: dict[str, int],
+def _use(agent: str, time: int, write: bool, key: tuple[str, int], what: tuple[int, str], piece: int, s: State, clock: dict[str, int],
          found: list[str]) -> None:  # fmt: skip
     beside = s.beside.get(key, ())
     for k in (key, *beside):
-        for other, then, wrote in s.uses.get(k, ()):
+        for other, then, wrote, part in s.uses.get(k, ()):
+            if other == agent and k == key and piece >= 0 and part == piece:
+                continue
             if (write or wrote) and then > clock.get(other, 0) and (other, then) != (agent, time):
                 how = ("writes" if wrote else "reads", "writes" if write else "reads")
                 its = "it" if k == key else f"{key[0]} on the same bytes"
@@ -179,7 +184,7 @@ def _use(agent: str, time: int, write: bool, key: tuple[str, int], what: tuple[i
         lost = s.content[key][1] != what[1]
         found.append(f"overwritten: {agent} reads {what[1]} behind another value on its bytes" if lost else
                      f"stale: {agent} reads {key[0]} of another round")  # fmt: skip
-    s.uses.setdefault(key, []).append((agent, time, write))
+    s.uses.setdefault(key, []).append((agent, time, write, piece))
 
 
 def _show(n: object) -> str:

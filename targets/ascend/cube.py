@@ -22,7 +22,8 @@ MTE2, MTE1, M, FIX = "cube.MTE2", "cube.MTE1", "cube.M", "cube.FIX"
 class Factor:
     """A factor in L1: a matrix [rows, cols] of `dtype`, columns side by side, in the ring `name`; tiles padded to whole fractals.
 
-    `summed`: rows are summed over, so what pads them must be zero.
+    `summed`: rows are summed over, so what pads them must be zero. `folded`: so many neighbouring rows were copied as one, so
+    those with the same remainder lie together: all of them, or (`summed`) sixteen and sixteen, whose fractals then lie band by band.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Factor:
     rows: str
     cols: str
     summed: bool
+    folded: int = 1
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,18 @@ class Part:
     count: str
     whole: str
     begin: str = ""
+
+
+@dataclass(frozen=True)
+class Some:
+    """Elements of a factor's axis beside the depth: at most `size`, text of their number in whole fractals, text of the place of the first
+    one in L1, where the next of the depth lies `step` elements on and `rows` rows share a column of fractals."""
+
+    size: int
+    whole: str
+    at: str
+    step: int
+    rows: int
 
 
 @dataclass
@@ -77,7 +91,7 @@ class Cube:
     def ring(self, where: str, name: str, element: str, count: int, turn: str, more: int = 0) -> str:
         """A ring of tensors in a memory, of `slots` and `more` where they fit; gives the round's declaration. Raises DoesNotFit."""
         bytes_, memory = count * (4 if element == "float" else 2), self.place(where)
-        most = self.sums if where == "l0c" else self.slots + more
+        most = (self.sums if where == "l0c" else self.slots) + more
         n = max((n for n in range(1, most + 1) if memory.top + memory.rounded(bytes_) * n <= memory.capacity), default=1)
         at = memory.take(bytes_, n, name)
         self.depth[name] = n
@@ -96,6 +110,10 @@ class Cube:
         rows, cols = self.size(f.rows), self.size(f.cols)
         text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * cols, turn, more)
         call = "ac_to_l1_summed" if f.summed else "ac_to_l1"
+        if (n := f.folded) > 1:
+            size = f"{self.count(f.rows)} / {n}, {n} * {self.count(f.cols)}, {n} * {apart}{'' if f.summed else f', {rows // n}'}"
+            line = f"{'ac_to_l1_bands' if f.summed else 'ac_to_l1'}({f.name}, {tensor}[{at}], {size});"
+            return text, Work(MTE2, reads, (f.name,), (line,))
         line = f"{call}({f.name}, {tensor}[{at}], {self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows});"
         if border is not None:
             size = f"{self.count(f.rows)}, {self.count(f.cols)}, {apart}, {rows}"
@@ -107,9 +125,10 @@ class Cube:
         text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * self.size(f.cols), turn, more)
         return text, Work(MTE2, (reads,), (f.name,), (f"DataCopy({f.name}, {source}, {rows} * {self.whole(f.cols)});",))
 
-    def feed(self, f: Factor, side: str, other: str, part: Part, turn: str) -> tuple[str, str, Work]:
-        """(name, declaration, work): a part of a factor from L1 to L0A (side a) or L0B (side b); `other` is its axis beside the depth."""
-        where, size, name = f"l0{side}", self.size(other) * part.size, f"{f.name}_{side}"
+    def feed(self, f: Factor, side: str, other: str, part: Part, turn: str, some: Some | None = None) -> tuple[str, str, Work]:
+        """(name, declaration, work): a part of a factor from L1 to L0A (side a) or L0B (side b); `other` is its axis beside the depth, of
+        which it may be `some` elements."""
+        where, size, name = f"l0{side}", (some.size if some else self.size(other)) * part.size, f"{f.name}_{side}"
         name += str(sum(x.startswith(name) for x in self.depth) or "")
         text = self.ring(where, name, stored(f.dtype, self.p.name), size, turn)
         along = f.cols == part.depth
@@ -119,6 +138,11 @@ class Cube:
             bands = not along and f.dtype.bytes == 4
             source += f"[{part.begin} * {self.size(f.rows) if along else self.whole(other) if bands else whole(1)}]"
         line = f"{call}({name}, {source}, {self.whole(other)}, {part.whole}, {self.size(f.rows)});"
+        if f.folded > 1 and f.summed:
+            line = f"ac_to_{where}_bands({name}, {f.name}[{part.begin or 0} * {self.size(other)}], {self.size(other)}, {part.whole});"
+        elif some:
+            source = f"{f.name}[{f'{part.begin} * {some.step} + ' if part.begin else ''}{some.at}]"
+            line = f"{call}({name}, {source}, {some.whole}, {part.whole}, {some.rows});"
         return name, text, Work(MTE1, (f.name,), (name,), (line,))
 
     def product(self, acc: str, a: str, b: str, m: str, n: str, part: Part, first: str) -> Work:

@@ -12,6 +12,7 @@ from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
+from autocomp.targets.ascend.half_scores import half_scores
 from autocomp.targets.ascend.joined import joined
 from autocomp.targets.ascend.partials import partials
 from autocomp.targets.ascend.row_sums import row_sums
@@ -49,7 +50,9 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
-    if "mma_row_sums" in directives and (beside := row_sums(p)) is not p:
+    if "half_scores" in directives and half_scores(p) is None:
+        directives = [d for d in directives if d != "half_scores"]
+    if "mma_row_sums" in directives and "half_scores" not in directives and (beside := row_sums(p)) is not p:
         try:
             return attempt(beside, chip, directives)
         except DoesNotFit:
@@ -59,17 +62,18 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
 
 def attempt(p: TileProgram, chip: Chip, directives: Collection[str]) -> tuple[Kernel, Planned]:
     """The same of a program that says how rows are summed."""
-    p, partial = partials(p) if "thread_partials" in directives else (p, frozenset())
+    halves = "half_scores" in directives
+    p, partial = partials(p) if halves or "thread_partials" in directives else (p, frozenset())
     p, late = ahead(factors_first(p))
     short: DoesNotFit | None = None
-    spare = (late.by + 1, late.by, late.by - 1) if late.by else (0,)
+    spare = ((late.by + 1, 0), (late.by + 1, 1), (late.by + 1, 2), (late.by, 0), (late.by - 1, 0)) if late.by else ((0, 0),)
     past = past_l2(p, chip) if "evict_first" in directives else ()
-    for rows, slots, more, apart in product(shares(p), (RING, 1) if late.statements else (RING,), spare, (True, False)):
+    for rows, slots, (more, tight), apart in product(shares(p), (RING, 1) if late.statements else (RING,), spare, (True, False)):
         if not (rows or apart):
             continue  # nothing arrives from a cube core
         try:
             kernel = Kernel(p, chip, rows, past, late, slots, more, "fused_scale" in directives, apart, partial,
-                            "handed_fractals" in directives)
+                            "handed_fractals" in directives, tight, halves)
             return kernel, kernel.planned()
         except DoesNotFit as e:
             short = short if more > late.by else short or e  # spare slots are no need
@@ -147,7 +151,8 @@ class Kernel:
     one slot each a sum leaves beside the other product, and arrives beside the instructions that do not read it. `more`: slots in L1 of
     factors in a loop with late works, which may be read some rounds after they have come. `fused`: directive fused_scale. `apart`: what
     arrives from the cube core has banks of its own, which takes some room. `partial`: sums by lanes (partials.py). `fractals`: what
-    vector cores hand over lies as the cube core wants it (fractals.py)."""
+    vector cores hand over lies as the cube core wants it (fractals.py). `tight`: with few slots in L1 (split.py). `halves`: scores
+    are in half precision (half_scores.py)."""
 
     p: TileProgram
     chip: Chip
@@ -160,6 +165,8 @@ class Kernel:
     apart: bool = True
     partial: frozenset[str] = frozenset()
     fractals: bool = False
+    tight: int = 0
+    halves: bool = False
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -206,10 +213,10 @@ class Kernel:
         ub = place("ub", self.chip)
         vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
                             "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
-                            self.partial)  # fmt: skip
+                            self.partial, row)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more,
-                      self.late.joined, self.fractals)  # fmt: skip
+                      self.late.joined, self.fractals, self.tight, half_scores(p) if self.halves else None)  # fmt: skip
         split.body(inner)
         return split
 

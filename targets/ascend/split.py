@@ -16,7 +16,9 @@ from autocomp.targets.ascend.cube import FIX, Cube, Factor, M, Part, borders
 from autocomp.targets.ascend.fractals import handed, whole_fractals
 from autocomp.targets.ascend.frames import Frame, Joint
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
+from autocomp.targets.ascend.half_scores import COLUMNS, Halves, Scores
 from autocomp.targets.ascend.partials import lane_sums, scale
+from autocomp.targets.ascend.score_columns import columns, folded, stays_in_loop
 from autocomp.targets.ascend.tables import stored, table
 from autocomp.targets.ascend.vector import VectorPart
 
@@ -60,6 +62,8 @@ class Split:
     more: int = 0
     joined: bool = False
     fractals: bool = False  # directive handed_fractals
+    tight: int = 0  # as few slots in L1 as let factors come a round early: one a tile; 2: two of factors that are not late
+    scores: Scores | None = None  # directive half_scores
     before: list[str] = field(default_factory=list)  # what the cube core does in front of its loop
     scratches: list[Scratch] = field(default_factory=list)
     loops: list[str] = field(default_factory=list)
@@ -70,6 +74,8 @@ class Split:
     fed: dict[tuple[str, str, int], str] = field(default_factory=dict)
     home: dict[str, Frame] = field(default_factory=dict)
     inner: tuple[Frame, Again, Part] | None = None
+    once: set[str] = field(default_factory=set)  # factors that are copied in front of a loop
+    tile: Frame = field(default_factory=lambda: Frame("", ""))  # around the open loop
 
     def __post_init__(self) -> None:
         self.statements = [s for s, _ in walk(self.p.body)]
@@ -84,7 +90,9 @@ class Split:
         self.inputs = {v for s in self.products for v in s.srcs}
         self.read = {v for s in self.statements if s.op != "mma" for v in (*s.srcs, *values(s.expr))}
         self.first = {s.dst: s for s in reversed(self.statements)}
+        self.copied = {s.dst: s.srcs[0] for s in self.statements if s.op == "copy"}
         self.buf: dict[str, Buf] = {b.name: b for b in self.p.bufs}
+        self.halves = Halves(self.scores, self.vector, self.cube.whole(self.scores.lane)) if self.scores else None
 
     # ---- the walk
     def body(self, nodes: Body) -> None:
@@ -97,11 +105,16 @@ class Split:
         made = {n.dst for n in nodes if isinstance(n, Stmt) and self.first[n.dst] is n}
         done = {s.dst: i for i, n in enumerate(nodes) for s, _ in walk((n,)) if s.op == "mma" and s.dst in made - self.states}
         for i, n in enumerate(nodes):
+            self.vector.ending = {v for v, at in last.items() if at == i and v in made}
             if isinstance(n, Loop):
                 self.loop(n)
             elif id(n) not in self.skipped:
                 with self.behind(id(n) in self.late):
-                    if n.op == "reduce" and n.dst in self.vector.partial:
+                    if self.halves is not None and id(n) in self.halves.of.statements:
+                        self.halves.statement(n, self.scales.get(id(n)))
+                        if n.dst in self.inputs:
+                            self.hand_over(n.dst)
+                    elif n.op == "reduce" and n.dst in self.vector.partial:
                         lane_sums(self.vector, n, self.scales.get(id(n)))
                     else:
                         self.statement(n)
@@ -150,6 +163,7 @@ class Split:
             limit = f"ac_least({total}, ({self.start[axis]} + {self.cube.true[axis]} + {past - 1 + step}) / {step})"
         first = origin(self.p, n.axes, name)
         above, beside = self.frame, self.vector.frame
+        self.tile = above
         self.frame, self.vector.frame = (Frame(name, f"{name}_round", by=max(1, self.by)) for _ in range(2))
         outer, self.vector.outer = self.vector.outer, self.vector.frame
         self.open.append(name)
@@ -210,17 +224,23 @@ class Split:
         assert t is not None
         step, offset = strides(replace(t, guard=()), self.p.name)
         f, apart = self.factor(s.dst, step)
+        f = replace(f, folded=folded(self, f, apart, bool(t.guard)))
         at = base_text(step, offset, self.start)
         border = borders(t, f, self.start, self.p.name) if t.guard else None
         early = self.more > self.by  # then it does not wait behind what vector cores hand over
-        text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border,
-                                    self.more if self.open else -1 if early and not self.joined else 0)
-        self.frame.declarations.append(text)
         late = any(id(x) in self.late for x in self.products if s.dst in x.srcs)
-        needed = (self.by + 3 if early else self.by + 1 if late else 1) if self.open else 1
+        more, needed = (self.more, self.by + 3 if early else self.by + 1 if late else 1) if self.open else (0, 1)
+        if self.tight:
+            more, needed = (-1, 1) if not self.open else (self.by, self.by + 2) if late or self.tight < 2 else (0, 2)
+        elif early and not self.open and not self.joined:
+            more = -1
+        text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border, more)
+        self.frame.declarations.append(text)
         if (slots := self.cube.depth[f.name]) < needed:
             raise DoesNotFit(f"slots of {f.name} in l1", needed=needed, available=slots, hint="use fewer stages or smaller tiles")
-        if early and (self.open or self.joined):
+        if not self.open:
+            self.once.add(s.dst)
+        if early and (self.open or (self.joined and (not self.tight or stays_in_loop(self, f)))):
             self.frame.early.append(work)
         else:
             self.arrived(work)
@@ -245,11 +265,15 @@ class Split:
                                 hint="vector cores hand over matrices of rows")  # fmt: skip
         pitch = self.vector.g.pitch(lane)
         f = Factor(name, b.dtype, beside, depth, False)
-        whole = self.fractals and bool(beside) and whole_fractals(self.p, self.vector, b.dtype, depth)
+        halves = self.halves if self.halves is not None and name == self.halves.of.factor.dst else None
+        whole = halves is not None or (self.fractals and bool(beside) and whole_fractals(self.p, self.vector, b.dtype, depth))
         rows = self.cube.size(beside) if whole else tile_of(self.p, beside) if beside else 1
         scratch = self.scratch(name, b.dtype, rows, pitch, max(2, self.by + 1))
         slot, more = self.slot(scratch), -1 if self.joined else 0  # flags are few, and it is fed as soon as it has come
-        if whole:
+        if halves is not None:
+            halves.hand_over(scratch.name, slot, rows)
+            text, work = self.cube.as_it_lies(f, f"{scratch.name}_g[{slot}]", rows, scratch.name, self.frame.turn, more)
+        elif whole:
             own = self.vector.true[beside]
             handed(self.vector, name, self.vector.values[name], b.dtype, scratch.name, slot, self.cube.whole(depth), own, rows)
             text, work = self.cube.as_it_lies(f, f"{scratch.name}_g[{slot}]", rows, scratch.name, self.frame.turn, more)
@@ -279,6 +303,9 @@ class Split:
         m, k = self.axes_of(a, s)
         n, depth = self.axes_of(b, s)
         k = k or depth
+        if self.halves is not None and s.dst == self.halves.of.acc:
+            columns(self, s, m, n, k)
+            return
         part, frame = self.in_parts(self.fed_at_once(a, m, n, k), k)
         near = [self.feed(frame, v, side, other, part) for v, side, other in ((a, "a", m), (b, "b", n))]
         if s.dst in self.states:
@@ -311,7 +338,8 @@ class Split:
     def fed_at_once(self, a: str, m: str, n: str, k: str) -> int:
         """Elements of a step's depth that one instruction takes."""
         sides = [self.sides(x) for x in self.products]
-        return fed_at_once(self.cube.size(m), self.cube.size(n), self.cube.size(k), self.buf[a].dtype.bytes, self.cube.chip,
+        most = COLUMNS if self.halves is not None else self.cube.size(n)
+        return fed_at_once(self.cube.size(m), min(most, self.cube.size(n)), self.cube.size(k), self.buf[a].dtype.bytes, self.cube.chip,
                            len({x for x, _ in sides}), len({x for _, x in sides}), self.cube.size("") if self.ones else 0)  # fmt: skip
 
     def in_parts(self, fed: int, k: str) -> tuple[Part, Frame]:
@@ -371,6 +399,8 @@ class Split:
 
     def leaves(self, name: str, nodes: Body) -> None:
         """A finished sum: straight to a tensor where nothing but a conversion stands between, else to the vector cores."""
+        if self.halves is not None and name == self.halves.of.acc:
+            return  # part by part
         s = next(x for x in self.products if x.dst == name)
         a, b = self.sides(s)
         m, n = self.axes_of(a, s)[0], self.axes_of(b, s)[0]

@@ -63,7 +63,8 @@ class AscendTarget:
         self._check(kernel)
         if schedule.instruction == SCALAR:
             return emit_elements(kernel, self.chip, header)
-        return emit(derive(kernel, schedule), self.chip, header, schedule.directives)
+        less = set() if roles_of(kernel).scores == "f16" else {"half_scores"}
+        return emit(derive(kernel, schedule), self.chip, header, [d for d in schedule.directives if d not in less])
 
     def _check(self, kernel: Kernel) -> None:
         """Raises UnsupportedOp for a kernel that has no text on the chip, whatever its schedule."""
@@ -82,7 +83,8 @@ class AscendTarget:
         """Raises what `emit` would; gives the directives that take effect."""
         out = self.printed(kernel, schedule)
         done = {"evict_first": "SetL2CacheHint", "fused_scale": f"{table()['scaled_less']}(", "thread_partials": f"{table()['lane_sums']}(",
-                "mma_row_sums": f"{table()['ones']}(", "handed_fractals": f"{table()['to_fractals']}("}  # fmt: skip
+                "mma_row_sums": f"{table()['ones']}(", "handed_fractals": f"{table()['to_fractals']}(",
+                "half_scores": f"{table()['scores_exp']}("}  # fmt: skip
         return self.admitted.keep(kernel, schedule, out, frozenset(d for d, call in done.items() if call in out.text))
 
     def preamble(self, sources: list[KernelSource]) -> str:

@@ -55,9 +55,11 @@ class VectorPart:
     by: int = 0
     fused: bool = False  # directive fused_scale
     partial: frozenset[str] = frozenset()  # directive thread_partials: sums that are eight lanes' until behind their loop
+    row: str = ""  # the axis whose rows vector cores share
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
+    ending: set[str] = field(default_factory=set)  # values that nobody reads behind the statement at hand
     exact: bool = False  # what is computed is a word: numbers that single precision rounds are none in between
     scalars: Scalars = field(init=False)
     changing: set[str] = field(init=False)
@@ -103,7 +105,10 @@ class VectorPart:
             self.values[s.dst] = self.moved(self.evaluated(s, ring), ring)
         elif s.op == "map" and isinstance(s.expr, Expr):
             state = self.values.get(s.dst)
-            result = self.evaluated(s, state)
+            spent = self.spent(s.expr) if state is None else ""
+            result = self.evaluated(s, self.values[spent] if spent else state)
+            if spent and result == self.values[spent]:
+                self.values.pop(spent)
             self.values[s.dst] = self.named(s.dst, result) if state is None else self.moved(result, state)
         elif s.op == "reduce":
             folded = self.reduce(s)
@@ -118,6 +123,15 @@ class VectorPart:
                        as_is=s.srcs[0] in self.direct)  # fmt: skip
         else:
             raise UnsupportedOp(f"'{s.op}' of {s.dst} is not done by vector cores here", where=self.p.name)
+
+    def spent(self, e: Expr) -> str:
+        """A value that a function of two reads for the last time, in whose place its result may lie; "" for none."""
+        operands = e.operands if isinstance(e, Map) and e.fn in table()["binary"] else ()
+        for name in (a.name for a in operands if isinstance(a, Value) and a.name in self.ending):
+            o = self.values.get(name)
+            if o is not None and o.kind == "full" and o.element == "float" and o.offset >= 0 and list(self.values.values()).count(o) == 1:
+                return name
+        return ""
 
     def value(self, name: str) -> Operand:
         """A value by name. Raises UnsupportedOp for one that vector cores do not hold."""

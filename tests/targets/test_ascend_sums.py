@@ -11,7 +11,7 @@ from autocomp.cost.estimate import estimate
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.targets.test_ascend_ahead import attention
+from tests.targets.test_ascend_ahead import SINGLE, attention
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 # (batch, rows, keys, head, causal, type), tile, stages, persistent: tails of rows and keys, fewer keys than a repeat has elements
@@ -59,8 +59,8 @@ def test_a_lane_that_is_not_folded_or_not_scaled_is_seen(was, by, tmp_path):
 def test_the_rule_gives_them_where_products_overlap():
     """Fires where a loop's product is late; not where the cores work in turn."""
     text, rule = attention(16, 2048, 2048, 128), "directives/lane-partials"
-    (on,) = autocomp.optimize(text, target="ascend:910b").kernels
-    (off,) = autocomp.optimize(text, target="ascend:910b", without=[rule]).kernels
+    (on,) = autocomp.optimize(text, target="ascend:910b", without=SINGLE).kernels
+    (off,) = autocomp.optimize(text, target="ascend:910b", without=[rule, *SINGLE]).kernels
     assert "thread_partials" in on.schedule and "thread_partials" not in off.schedule
     turn = autocomp.optimize(text, target="ascend:910b", without=["tiling/npu-online-ahead", "tiling/npu-online-joined"])
     assert "thread_partials" not in turn.kernels[0].schedule
@@ -104,12 +104,12 @@ def test_a_wrong_column_or_fractal_is_seen(was, by, tmp_path):
 def test_rules_give_them_where_there_is_room():
     """Sums by the product where L0C has room for its column: not beside two tiles of 128 x 128, nor for an exact program, nor
     in single precision."""
-    small, large = (autocomp.optimize(attention(16, 2048, 2048, head), target="ascend:910b1") for head in (64, 128))
+    small, large = (autocomp.optimize(attention(16, 2048, 2048, head), target="ascend:910b1", without=SINGLE) for head in (64, 128))
     (a,), (b,) = small.kernels, large.kernels
     assert {"mma_row_sums", "handed_fractals"} < set(a.schedule.split(" | ")) and "thread_partials" not in a.schedule
     assert {"thread_partials", "handed_fractals"} < set(b.schedule.split(" | ")) and "mma_row_sums" not in b.schedule
     for name in ("npu-row-sums", "handed-fractals"):
-        less = autocomp.optimize(attention(16, 2048, 2048, 64), target="ascend:910b1", without=[f"directives/{name}"])
+        less = autocomp.optimize(attention(16, 2048, 2048, 64), target="ascend:910b1", without=[f"directives/{name}", *SINGLE])
         assert less.predicted > small.predicted
     exact = autocomp.optimize(attention(16, 2048, 2048, 64), target="ascend:910b1", exact=True)
     single = autocomp.optimize(attention(16, 2048, 2048, 64, False, "f32"), target="ascend:910b1")

@@ -287,7 +287,7 @@ def test_each_pass_has_its_case_its_name_and_a_docstring_that_shows_it():
     passes = (*PASSES, *Printer.PASSES)
     assert {p.__name__ for p in passes} == CASES.keys()
     # no passes over a plan: two hints, two placements, two forms of a body, two on NPUs, three of a CPU's loops
-    others = {"fused_scale", "handed_fractals", "cache_windows", "evict_first", "window_strips", "turned_store", "one_load"}
+    others = {"fused_scale", "half_scores", "handed_fractals", "cache_windows", "evict_first", "window_strips", "turned_store", "one_load"}
     others |= {"common_values", "stage_windows", "unroll_and_jam", "index_set_split"}
     assert DIRECTIVES.keys() - CASES.keys() == others
     for p in passes:

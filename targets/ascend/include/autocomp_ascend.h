@@ -383,6 +383,71 @@ AC_FN ac_lane_sum(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n)
   ac_widen(d, t, n / 8);
 }
 
+// ---- scores in half precision: blocks of 16 columns of all rows lie one behind the other, `column` elements from one to the next.
+// t = all blocks of x folded into one; t has room for four.
+#define AC_BLOCKS(name, Op)                                                                                                          \
+  AC_FN name(const LocalTensor<half> &t, const LocalTensor<half> &x, uint32_t blocks, uint32_t column) {                             \
+    uint32_t have = ac_least(4, blocks);                                                                                             \
+    const uint32_t twice = ac_least(have, blocks - have);                                                                            \
+    if (twice) Op(t, x, x[have * column], twice * column);                                                                           \
+    if (twice < have) Adds(t[twice * column], x[twice * column], half(0.0f), (have - twice) * column);                               \
+    for (uint32_t c = have + twice; c < blocks; c += have) {                                                                         \
+      AC_V;                                                                                                                          \
+      Op(t, t, x[c * column], ac_least(have, blocks - c) * column);                                                                  \
+    }                                                                                                                                \
+    for (; have > 1; have -= have / 2) {                                                                                             \
+      AC_V;                                                                                                                          \
+      Op(t, t, t[(have - have / 2) * column], have / 2 * column);                                                                    \
+    }                                                                                                                                \
+  }
+AC_BLOCKS(ac_blocks_max, Max)
+AC_BLOCKS(ac_blocks_sum, Add)
+// m = each row's maximum times `by`, rounded to halves; d and f: an element a row.
+AC_FN ac_scores_max(const ac_f32 &m, const LocalTensor<half> &x, const LocalTensor<half> &t, const LocalTensor<half> &d, const ac_f32 &f,
+                    float by, uint32_t blocks, uint32_t slots, uint32_t column) {
+  ac_blocks_max(t, x, blocks, column);
+  AC_V;
+  BlockReduceMax(d, t, slots / 8, 128, 1, 1, 8);
+  AC_V;
+  if (by != 1.0f) {
+    Muls(d, d, half(by), slots);
+    AC_V;
+  }
+  Cast(f, d, RoundMode::CAST_NONE, slots);
+  AC_V;
+  ac_widen(m, f, slots);
+}
+// p = exp(x by - m), m as ac_scores_max has it. h: a block a row.
+AC_FN ac_scores_exp(const LocalTensor<half> &p, const LocalTensor<half> &x, const ac_f32 &m, const LocalTensor<half> &h,
+                    const LocalTensor<half> &d, const ac_f32 &f, float by, uint32_t blocks, uint32_t slots, uint32_t column) {
+  BlockReduceMax(f, m, slots / 8, 64, 1, 1, 8);
+  AC_V;
+  Cast(d, f, RoundMode::CAST_RINT, slots);
+  AC_V;
+  Brcb(h, d, slots / 8, {1, 8});
+  AC_V;
+  for (uint32_t c = 0; c < blocks; c += 8)
+    Muls(p[c * column], h, half(-1.0f), 16 * ac_least(8, blocks - c), slots, {uint16_t(column / 16), 0, 1, 1});
+  AC_V;
+  Axpy(p, x, half(by), blocks * column);
+  AC_V;
+  Exp(p, p, blocks * column);
+}
+// l = l by + the sums of p's rows, in eight lanes a row. f: two blocks a row, g: one.
+AC_FN ac_scores_sum(const ac_f32 &l, const ac_f32 &by, const LocalTensor<half> &p, const LocalTensor<half> &t, const ac_f32 &f,
+                    const ac_f32 &g, uint32_t blocks, uint32_t slots, uint32_t column, bool scaled) {
+  ac_blocks_sum(t, p, blocks, column);
+  AC_V;
+  Cast(f, t, RoundMode::CAST_NONE, slots * 16);
+  AC_V;
+  Add(g, f, f[8], 64, slots / 8, {1, 2, 2, 8, 16, 16});
+  AC_V;
+  if (scaled)
+    ac_scaled_add(l, by, g, slots * 8);
+  else
+    Add(l, l, g, slots * 8);
+}
+
 // d = x turned: x has `rows` rows of `cols` elements, `from` apart, and d a row for each column of x, `to` apart. A repeat takes 16 rows and 8
 // columns; what fills up the last ones is anything.
 AC_T ac_turn(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t rows, uint32_t cols, uint32_t from, uint32_t to) {
@@ -581,6 +646,19 @@ AC_FN ac_to_l1_summed(const ac_f32 &d, const GlobalTensor<float> &s, uint32_t ro
     ac_nd2nz(d[r / 16 * band], s[uint64_t(r) * apart], n, cols, apart, 16);
   }
 }
+// Bands of 16 rows, each by itself in columns of fractals.
+template <typename T> AC_FN ac_to_l1_bands(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart) {
+  Nd2NzParams p;
+  p.ndNum = rows / 16;
+  p.nValue = 16;
+  p.dValue = cols;
+  p.srcNdMatrixStride = 16 * apart;
+  p.srcDValue = apart;
+  p.dstNzC0Stride = 16;
+  p.dstNzNStride = 1;
+  p.dstNzMatrixStride = 16 * cols;
+  DataCopy(d, s, p);
+}
 // Fractals first, first + step, ... of L1, `n` of them, to every `apart`th place of L0.
 template <typename T>
 AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t first, uint32_t n, uint32_t step, bool turn, uint32_t apart = 1) {
@@ -633,6 +711,10 @@ template <typename T> AC_FN ac_to_l0b(const LocalTensor<T> &d, const LocalTensor
 template <typename T> AC_FN ac_to_l0b_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
   ac_grid(d, s, k / 16, n / 16, 1, rows / 16, true);
 }
+// The same of bands of 16 rows: fractals lie in their order.
+template <typename T> AC_FN ac_to_l0b_bands(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k) {
+  ac_fractals(d, s, 0, n / 16 * (k / 16), 1, true);
+}
 AC_FN ac_to_l0b_turned(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t k, uint32_t) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * n * 16], s[r * n * 16], n / 16, 1, n / 16);
 }
@@ -669,6 +751,12 @@ AC_FN ac_fixpipe(const GlobalTensor<bfloat16_t> &d, const ac_f32 &c, uint32_t m,
   FixpipeParamsV220 p = ac_leaving(m, n, apart, relu);
   p.quantPre = QuantMode_t::F322BF16;
   Fixpipe<bfloat16_t, float, CFG_ROW_MAJOR>(d, c, p);
+}
+// To halves in blocks of 16 columns of `rows` rows.
+AC_FN ac_fixpipe_blocks(const GlobalTensor<half> &d, const ac_f32 &c, uint32_t m, uint32_t n, uint32_t rows) {
+  FixpipeParamsV220 p = ac_leaving(m, n, rows, false);
+  p.quantPre = QuantMode_t::F322F16;
+  Fixpipe<half, float, CFG_NZ>(d, c, p);
 }
 template <typename T> AC_FN ac_fixpipe_relu(const GlobalTensor<T> &d, const ac_f32 &c, uint32_t m, uint32_t n, uint32_t apart) {
   ac_fixpipe(d, c, m, n, apart, true);

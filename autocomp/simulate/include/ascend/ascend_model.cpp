@@ -288,34 +288,6 @@ void WholeReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, in
     if (order != ReduceOrder::ORDER_ONLY_VALUE) model::tell("indices of a reduction of repeats, which the model has not");                      \
     whole_reduce(d, s, mask, repeat, dstRep, srcBlk, srcRep, [](float a, float b) { return E; });                                               \
   }
-// One value of each block of a repeat. dstRep: blocks.
-template <typename F>
-void block_reduce(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep, F f) {
-  if (srcBlk != 1) model::tell("blocks apart in a reduction of blocks, which the model has not");
-  if (dstRep < 1) model::tell("repeats of a reduction of blocks that write the same block");
-  model::start(PIPE_V);
-  for (int32_t r = 0; r < repeat; ++r) {
-    in(PIPE_V, s[r * srcRep * 8], mask);
-    out(PIPE_V, d[r * dstRep * 8], 8);
-  }
-  banked(repeat, {{s.at, srcBlk, srcRep}}, {d.at, 0, dstRep});
-  std::vector<float> found(repeat * 8, NAN);  // of blocks without an element of the mask: nobody says
-  for (int32_t r = 0; r < repeat; ++r)
-    for (int32_t i = 0; i < mask; ++i) {
-      const float v = s.at[r * srcRep * 8 + i];
-      float &to = found[r * 8 + i / 8];
-      to = i % 8 ? f(to, v) : v;
-    }
-  for (int32_t i = 0; i < repeat * 8; ++i) d.at[i / 8 * dstRep * 8 + i % 8] = found[i];
-}
-#define BLOCKS(N, E)                                                                                                                              \
-  void N(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk,         \
-         int32_t srcRep) {                                                                                                                         \
-    block_reduce(d, s, repeat, mask, dstRep, srcBlk, srcRep, [](float a, float b) { return E; });                                              \
-  }
-BLOCKS(BlockReduceSum, a + b)
-BLOCKS(BlockReduceMax, std::isnan(a) || a > b ? a : b)
-BLOCKS(BlockReduceMin, std::isnan(a) || a < b ? a : b)
 WHOLE(WholeReduceMax, std::isnan(a) || a > b ? a : b)
 WHOLE(WholeReduceMin, std::isnan(a) || a < b ? a : b)
 void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor<float> &s, const LoadData2dTransposeParams &p) {

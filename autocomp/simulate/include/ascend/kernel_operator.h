@@ -47,7 +47,7 @@ enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX,
 #define PIPES 7
 enum { KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2 };
 #define KERNEL_TASK_TYPE_DEFAULT(t) (void)(t)
-enum { CFG_ROW_MAJOR };
+enum { CFG_NZ, CFG_ROW_MAJOR };
 
 namespace model {
 typedef std::map<int, long> Clock;  // pipe of a core (core * PIPES + pipe) -> works known to be finished
@@ -260,6 +260,10 @@ template <typename T> T narrowed(Wide<T> x) {
   if (std::is_integral_v<T> && x != Wide<T>(T(x))) tell(std::string(called) + ": an integer leaves its type");
   return T(x);
 }
+// Special functions and reductions of blocks take another number of clocks a repeat of halves: the call says what it is of.
+template <typename T> void of_halves(const char *name) {
+  if (sizeof(T) == 2 && std::is_same_v<T, half>) called = name;
+}
 template <typename T, typename F> void unary(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n, F f) {
   model::start(PIPE_V);
   in(PIPE_V, x, n);
@@ -279,11 +283,12 @@ template <typename T, typename F>
 void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor<T> &b, uint64_t mask, uint8_t repeat,
              const BinaryRepeatParams &p, F f, bool updates = false) {  // `updates`: d is read too, as the third argument of f
   model::start(PIPE_V);
+  constexpr long each_block = block / sizeof(T);
   // What lies between two repeats' elements is not touched: columns of a tile are taken by instructions of their own.
   auto each = [&](auto use, const LocalTensor<T> &x, long blk, long rep) {
-    const long last = long((mask - 1) / 8) * blk * 8 + (blk ? (mask - 1) % 8 + 1 : 8);
-    const bool apart = rep * 8 > last;
-    for (long r = 0; r < (apart ? repeat : 1); ++r) use(x[r * rep * 8], apart ? last : (repeat - 1) * rep * 8 + last);
+    const long last = long((mask - 1) / each_block) * blk * each_block + (blk ? (mask - 1) % each_block + 1 : each_block);
+    const bool apart = rep * each_block > last;
+    for (long r = 0; r < (apart ? repeat : 1); ++r) use(x[r * rep * each_block], apart ? last : (repeat - 1) * rep * each_block + last);
   };
   each([](const LocalTensor<T> &x, long n) { in(PIPE_V, x, n); }, a, p.src0BlkStride, p.src0RepStride);
   each([](const LocalTensor<T> &x, long n) { in(PIPE_V, x, n); }, b, p.src1BlkStride, p.src1RepStride);
@@ -294,13 +299,16 @@ void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor
   updates ? banked(repeat, {first, second, result}, result) : banked(repeat, {first, second}, result);
   for (long r = 0; r < repeat; ++r)
     for (uint64_t i = 0; i < mask; ++i) {
-      auto at = [&](int blk, int rep) { return r * rep * 8 + long(i / 8) * blk * 8 + i % 8; };
+      auto at = [&](int blk, int rep) { return r * rep * each_block + long(i / each_block) * blk * each_block + i % each_block; };
       T &to = d.at[at(p.dstBlkStride, p.dstRepStride)];
       to = narrowed<T>(f(Wide<T>(a.at[at(p.src0BlkStride, p.src0RepStride)]), Wide<T>(b.at[at(p.src1BlkStride, p.src1RepStride)]), Wide<T>(to)));
     }
 }
-#define UNARY(N, E) \
-  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n) { unary(d, x, n, [](auto a) { return decltype(a)(E); }); }
+#define UNARY(N, E)                                                                       \
+  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n) { \
+    of_halves<T>(#N " of halves");                                                        \
+    unary(d, x, n, [](auto a) { return decltype(a)(E); });                                \
+  }
 #define SCALAR(N, E) \
   template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, T by, uint32_t n) {                                  \
     unary(d, x, n, [b = Wide<T>(by)](auto a) { return decltype(a)(E); });                                                            \
@@ -340,7 +348,7 @@ template <typename T> void Axpy(const LocalTensor<T> &d, const LocalTensor<T> &x
   in(PIPE_V, d, n);
   out(PIPE_V, d, n);
   banked(repeats_of(n * sizeof(T)), {{x.at}, {d.at}}, {d.at});
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(x.at[i] * by + d.at[i]);
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(float(x.at[i]) * float(by) + float(d.at[i]));
 }
 template <typename T>
 void FusedMulAdd(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint64_t mask, uint8_t repeat, const BinaryRepeatParams &p) {
@@ -442,18 +450,45 @@ void WholeReduceMax(const LocalTensor<float> &d, const LocalTensor<float> &s, in
                     ReduceOrder order);
 void WholeReduceMin(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t mask, int32_t repeat, int32_t dstRep, int32_t srcBlk, int32_t srcRep,
                     ReduceOrder order);
-// One value of each block of a repeat: a value of a block that the mask leaves out is nobody's. dstRep: blocks.
-void BlockReduceSum(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep);
-void BlockReduceMax(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep);
-void BlockReduceMin(const LocalTensor<float> &d, const LocalTensor<float> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep);
+// One value of each block of a repeat: a value of a block that the mask leaves out is nobody's. dstRep: results of a repeat.
+template <typename T, typename F>
+void block_reduce(const LocalTensor<T> &d, const LocalTensor<T> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep, F f) {
+  constexpr int each_block = block / sizeof(T);
+  if (srcBlk != 1) model::tell("blocks apart in a reduction of blocks, which the model has not");
+  if (dstRep < 1) model::tell("repeats of a reduction of blocks that write the same block");
+  model::start(PIPE_V);
+  for (int32_t r = 0; r < repeat; ++r) {
+    in(PIPE_V, s[r * srcRep * each_block], mask);
+    out(PIPE_V, d[r * dstRep * 8], 8, 8 * sizeof(T));
+  }
+  banked(repeat, {{s.at, srcBlk, srcRep}}, {d.at, 0, sizeof(T) == 4 ? dstRep : 0});
+  std::vector<T> found(repeat * 8, T(NAN));  // of blocks without an element of the mask: nobody says
+  for (int32_t r = 0; r < repeat; ++r)
+    for (int32_t i = 0; i < mask; ++i) {
+      const T v = s.at[r * srcRep * each_block + i];
+      T &to = found[r * 8 + i / each_block];
+      to = i % each_block ? T(f(float(to), float(v))) : v;
+    }
+  for (int32_t i = 0; i < repeat * 8; ++i) d.at[i / 8 * dstRep * 8 + i % 8] = found[i];
+}
+#define BLOCKS(N, E)                                                                                                                              \
+  template <typename T>                                                                                                                           \
+  void N(const LocalTensor<T> &d, const LocalTensor<T> &s, int32_t repeat, int32_t mask, int32_t dstRep, int32_t srcBlk, int32_t srcRep) {        \
+    of_halves<T>(#N " of halves");                                                                                                                \
+    block_reduce(d, s, repeat, mask, dstRep, srcBlk, srcRep, [](float a, float b) { return E; });                                                 \
+  }
+BLOCKS(BlockReduceSum, a + b)
+BLOCKS(BlockReduceMax, std::isnan(a) || a > b ? a : b)
+BLOCKS(BlockReduceMin, std::isnan(a) || a < b ? a : b)
 template <typename T> void Brcb(const LocalTensor<T> &d, const LocalTensor<T> &s, uint8_t repeat, const BrcbRepeatParams &p) {
   model::start(PIPE_V);
-  in(PIPE_V, s, repeat * 8);
-  out(PIPE_V, d, (repeat - 1) * p.dstRepStride * 8 + 7 * p.dstBlkStride * 8 + 8);
+  constexpr long of = block / sizeof(T);
+  in(PIPE_V, s, repeat * 8, 8 * sizeof(T));
+  out(PIPE_V, d, ((repeat - 1) * p.dstRepStride + 7 * p.dstBlkStride + 1) * of);
   if (Event *e = at_work(PIPE_V)) e->amount = repeat;
   for (long r = 0; r < repeat; ++r)
     for (long b = 0; b < 8; ++b)
-      for (long i = 0; i < 8; ++i) d.at[r * p.dstRepStride * 8 + b * p.dstBlkStride * 8 + i] = s.at[r * 8 + b];
+      for (long i = 0; i < of; ++i) d.at[(r * p.dstRepStride + b * p.dstBlkStride) * of + i] = s.at[r * 8 + b];
 }
 template <typename T>
 void Gather(const LocalTensor<T> &d, const LocalTensor<T> &s, const LocalTensor<uint32_t> &o, uint32_t base, uint32_t n) {
@@ -471,11 +506,15 @@ void Gather(const LocalTensor<T> &d, const LocalTensor<T> &s, const LocalTensor<
 template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<T> &s, const Nd2NzParams &p) {
   model::start(PIPE_MTE2);
   const long c0 = 32 / sizeof(T), blocks = up(p.dValue, c0) / c0;
-  for (long b = 0; b < blocks; ++b) out(PIPE_MTE2, d[b * p.dstNzC0Stride * c0], p.nValue * c0);
-  for (long r = 0; r < p.nValue; ++r) model::shared(PIPE_MTE2, s.at + r * long(p.srcDValue), p.dValue * sizeof(T), false);
-  for (long r = 0; r < p.nValue; ++r)
-    for (long c = 0; c < blocks * c0; ++c)
-      d.at[c / c0 * p.dstNzC0Stride * c0 + r * p.dstNzNStride * c0 + c % c0] = c < p.dValue ? s.at[r * long(p.srcDValue) + c] : T(0.0f);
+  for (long m = 0; m < p.ndNum; ++m) {
+    const LocalTensor<T> to = d[m * p.dstNzMatrixStride];
+    const T *from = s.at + m * long(p.srcNdMatrixStride);
+    for (long b = 0; b < blocks; ++b) out(PIPE_MTE2, to[b * p.dstNzC0Stride * c0], p.nValue * c0);
+    for (long r = 0; r < p.nValue; ++r) model::shared(PIPE_MTE2, from + r * long(p.srcDValue), p.dValue * sizeof(T), false);
+    for (long r = 0; r < p.nValue; ++r)
+      for (long c = 0; c < blocks * c0; ++c)
+        to.at[c / c0 * p.dstNzC0Stride * c0 + r * p.dstNzNStride * c0 + c % c0] = c < p.dValue ? from[r * long(p.srcDValue) + c] : T(0.0f);
+  }
 }
 template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t n) {
   model::start(PIPE_MTE2);
@@ -532,6 +571,13 @@ template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d
   if ((p.quantPre == QuantMode_t::NoQuant) != std::is_same<D, S>::value) model::tell("a wrong conversion on the way out");
   model::start(PIPE_FIX);
   in(PIPE_FIX, c, up(p.nSize, 16) * p.srcStride, 64);
+  if (CFG == CFG_NZ && (p.nSize % 16 || p.reluEn)) stop("Fixpipe: parts of a block of columns, or a clip, which the model has not");
+  for (long j = 0; CFG == CFG_NZ && j < p.nSize / 16; ++j) {
+    D *to = d.at + j * p.dstStride * block / long(sizeof(D));
+    model::shared(PIPE_FIX, to, p.mSize * 16 * sizeof(D), true);
+    for (long i = 0; i < p.mSize * 16; ++i) to[i] = D(c.at[j * p.srcStride * 16 + i]);
+  }
+  if (CFG == CFG_NZ) return;
   for (long i = 0; i < p.mSize; ++i) {
     model::shared(PIPE_FIX, d.at + i * p.dstStride, p.nSize * sizeof(D), true);
     for (long j = 0; j < p.nSize; ++j) {

@@ -1,0 +1,194 @@
+"""Scores in half precision (directive `half_scores`), for a loop whose weights are exponentials of scores less a value a row.
+
+    m' = max over r of acc; m1 = max(m, m' c); p = exp(acc c - m1); l += sum over r of p; w = cast p
+    ->  the same in halves, of which an instruction takes twice as many: only the states m, l and o are in single precision
+
+A tile of scores leaves L0C as halves in blocks of sixteen columns, as its fractals lie, and stays so on vector cores: folds over columns
+are folds of blocks of all rows, and the weights are fractals when they are made. Columns leave a part at a time (score_columns.py), so
+that many keys share a round. Only for models that round their scores to halves themselves (`Roles.scores`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autocomp.targets.ascend.geometry import extent, values
+from autocomp.targets.ascend.masks import settled
+from autocomp.targets.ascend.operand import Operand, number
+from autocomp.targets.ascend.tables import table
+
+from autocomp.cost.derived import constant
+from autocomp.ir.body import Const, Expr, Map
+from autocomp.ir.types import F16, F32
+from autocomp.tile.agents import Work
+from autocomp.tile.program import Stmt, TileProgram, Value, walk
+
+if TYPE_CHECKING:
+    from autocomp.targets.ascend.vector import VectorPart
+
+COLUMNS = int(constant("score_columns"))  # of a tile of scores that leave L0C at once
+FOLDED = 4  # blocks that a fold keeps
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The statements of a loop around the scores `acc`: `top`, their maximum, which `scaled` multiplies by `by` (or None), `weights`, what
+    they are `less`, `factor`, the weights that are handed over, and `total`, which sums them (or None). `lane`: the scores' columns."""
+
+    acc: str
+    lane: str
+    top: Stmt
+    scaled: Stmt | None
+    by: float
+    weights: Stmt
+    less: str
+    factor: Stmt
+    total: Stmt | None
+    inside: tuple[Stmt, ...]  # conversions of scores, and masks that only hide what lies outside of the tensors; the same of weights
+    weighed: tuple[Stmt, ...]
+
+    @property
+    def statements(self) -> frozenset[int]:
+        mine = (self.top, self.scaled, self.weights, self.factor, self.total, *self.inside, *self.weighed)
+        return frozenset(id(s) for s in mine if s is not None)
+
+
+def half_scores(p: TileProgram) -> Scores | None:
+    """The scores of a program whose loop has this form, in columns that fill their fractals."""
+    statements = [s for s, _ in walk(p.body)]
+    products = [s for s in statements if s.op == "mma"]
+    masks = {s.dst: (s, e.name) for s in statements if s.op == "map" and isinstance(s.expr, Map) and s.expr.dtype == F32
+             and s.expr.fn in ("where", "cast") and isinstance(e := settled(s.expr, p, {}), Value)}  # fmt: skip
+
+    def plain(v: str) -> str:
+        return plain(masks[v][1]) if v in masks else v
+
+    of = {id(s): {plain(v) for v in (*s.srcs, *values(s.expr))} for s in statements if s.op != "fill" and s.dst not in masks}
+    users = lambda v: [s for s in statements if v in of.get(id(s), ())]
+    for top in statements:
+        if top.op != "reduce" or top.expr != "max" or top.acc or (acc := plain(top.srcs[0])) not in {s.dst for s in products}:
+            continue
+        lane, weights = top.axis, [s for s in users(acc) if s is not top]
+        found = _weights(weights[0], acc, plain) if len(weights) == 1 else None
+        if found is None or "," in lane or extent(p, lane) % int(table()["fractal"]) or _changed(statements, acc):
+            continue
+        by, less = found
+        scaled = users(top.dst)[0] if by != 1 and len(users(top.dst)) == 1 else None
+        if by != 1 and (scaled is None or scaled.op != "map" or _times(scaled.expr, plain) != (top.dst, by)):
+            continue
+        after = users(weights[0].dst)
+        casts = [s for s in after if s.op == "map" and isinstance(s.expr, Map) and s.expr.fn == "cast" and s.expr.dtype == F16
+                 and any(s.dst in x.srcs for x in products)]  # fmt: skip
+        sums = [s for s in after if s.op == "reduce" and s.expr == "add" and s.acc and s.axis == lane]
+        if len(casts) == 1 and len(sums) < 2 and len(after) == len(casts) + len(sums):
+            inside, weighed = (tuple(s for n, (s, _) in masks.items() if plain(n) == of_) for of_ in (acc, weights[0].dst))
+            return Scores(acc, lane, top, scaled, by, weights[0], less, casts[0], sums[0] if sums else None, inside, weighed)
+    return None
+
+
+def _changed(statements: list[Stmt], acc: str) -> bool:
+    return any(s.dst == acc and s.op not in ("mma", "fill") for s in statements)
+
+
+def _weights(s: Stmt, acc: str, plain: Callable[[str], str]) -> tuple[float, str] | None:
+    """(number, value) where a statement is exp(scores by the number less the value)."""
+    e = s.expr
+    if s.op != "map" or not isinstance(e, Map) or e.fn != "exp" or not isinstance(d := e.operands[0], Map) or d.fn != "sub":
+        return None
+    x, less = d.operands
+    of = (plain(x.name), 1.0) if isinstance(x, Value) else _times(x, plain)
+    return (of[1], less.name) if of is not None and of[0] == acc and isinstance(less, Value) else None
+
+
+def _times(e: Expr | float | str | None, plain: Callable[[str], str]) -> tuple[str, float] | None:
+    if not isinstance(e, Map) or e.fn != "mul":
+        return None
+    x, c = e.operands
+    return (plain(x.name), float(c.value)) if isinstance(x, Value) and isinstance(c, Const) else None
+
+
+@dataclass
+class Halves:
+    """Works of vector cores on the scores of `of`; `whole`: text of a tile's true columns in whole fractals."""
+
+    of: Scores
+    v: VectorPart
+    whole: str
+    scores: Operand = field(init=False)
+    weights: Operand = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.side = int(table()["fractal"])
+        self.rows = self.v.g.slots + 2  # blocks from column to column: what is read at once lies in different banks
+        self.column = self.rows * self.side
+        self.size = self.v.g.pitch(self.of.lane) // self.side * self.column * F16.bytes
+        self.blocks = self.whole if not self.whole.isdigit() else str(int(self.whole) // self.side)
+        self.blocks += "" if self.whole.isdigit() else f" / {self.side}"
+
+    def piece(self, hint: str, element: str, bytes_: int) -> tuple[Operand, int]:
+        v = self.v
+        at = v.ub.take(bytes_)
+        v.names += 1
+        name = f"{hint}{v.names}"
+        v.frame.declarations.append(f"const LocalTensor<{element}> {name} = ac_at<{element}>(ub, {bytes_}, {at});")
+        return Operand(name, "piece", "", at, element), bytes_
+
+    def free(self, *pieces: tuple[Operand, int]) -> None:
+        for o, bytes_ in pieces:
+            self.v.ub.give(o.offset, bytes_)
+
+    def arrive(self, scratch: str, slot: str, rows: int) -> None:
+        """Scores of this core's rows, from a tile of `rows`."""
+        v = self.v
+        name = f"{self.of.acc}_in"
+        v.staged(v.frame, name, "half", self.size, apart=True)
+        own = v.true[v.row] if v.row else "1"
+        shape = f"ac_copy({self.blocks}, {own} * 32, ({rows} - {own}) * 32, {self.rows} - {own})"
+        copy = f"DataCopyPad({name}[0], {scratch}_g[{slot} + {self.side} * w_row], {shape}, {{false, 0, 0, 0}});"
+        v.frame.works.append(Work("vector.MTE2", (scratch,), (name,), v.guarded((copy,))))
+        self.scores = v.values[self.of.acc] = Operand(name, "scores", self.of.lane, element="half")
+
+    def statement(self, s: Stmt, by: str | None) -> None:
+        """One of the statements; `by`: a value a row that the sums are scaled by."""
+        of, v, g = self.of, self.v, self.v.g
+        size = f"{self.blocks}, {g.slots}, {self.column}"
+        dense = lambda: (self.piece("d", "half", 2 * g.slots), self.piece("f", "float", 4 * g.slots))
+        if s is of.top:
+            x, top = self.scores, v.temporary("stat", "", s.dst)
+            t, (d, f) = self.piece("t", "half", FOLDED * self.column * 2), dense()
+            line = f"{table()['scores_max']}({top.name}, {x.name}, {t[0].name}, {d[0].name}, {f[0].name}, {number(of.by)}, {size});"
+            v.v([line], (x,), top, t[0], d[0], f[0])
+            self.free(t, d, f)
+            v.values[s.dst] = top
+        elif s is of.scaled:
+            v.values[s.dst] = v.values[of.top.dst]
+        elif s is of.weights:
+            x, less = self.scores, v.value(of.less)
+            name = v.staged(v.frame, f"{of.factor.dst}_out", "half", self.size)
+            self.weights = w = Operand(name, "scores", of.lane, element="half")
+            h, (d, f) = self.piece("h", "half", 32 * g.slots), dense()
+            names = ", ".join([name, x.name, less.name, h[0].name, d[0].name, f[0].name])
+            v.v([f"{table()['scores_exp']}({names}, {number(of.by)}, {size});"], (x, less), w, h[0], d[0], f[0])
+            self.free(h, d, f)
+            v.values[s.dst] = w
+        elif s in of.inside:
+            v.values[s.dst] = self.scores
+        elif s is of.factor or s in of.weighed:
+            v.values[s.dst] = self.weights
+        else:
+            w, state, scaled = self.weights, v.value(s.dst), v.value(by) if by is not None else v.value(s.dst)
+            t, f, o = (self.piece("t", "half", FOLDED * self.column * 2), self.piece("f", "float", 64 * g.slots),
+                       self.piece("g", "float", 32 * g.slots))  # fmt: skip
+            names = ", ".join([state.name, scaled.name, w.name, t[0].name, f[0].name, o[0].name])
+            v.v([f"{table()['scores_sum']}({names}, {size}, {str(by is not None).lower()});"], (w, state, scaled), state, t[0], f[0], o[0])
+            self.free(t, f, o)
+
+    def hand_over(self, scratch: str, slot: str, rows: int) -> None:
+        """The weights to a slot of memory as columns of fractals of `rows` rows."""
+        v, out = self.v, self.weights.name
+        own = v.true[v.row] if v.row else "1"
+        shape = f"ac_copy({self.blocks}, {own} * 32, {self.rows} - {own}, ({rows} - {own}) * 32)"
+        copy = f"DataCopyPad({scratch}_g[{slot} + {self.side} * w_row], {out}[0], {shape});"
+        v.frame.works.append(Work("vector.MTE3", (out,), (scratch,), v.guarded((copy,))))
