@@ -173,8 +173,9 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
     begin = gcd(run, line)  # where tiles' rows begin
     b = Side(n * k * element, run, kb, turned and run > line > begin, odd, begin)
     kind = dtype if dtype in chip.matrix else "f16"
-    first, each = LIBRARY[bool(cfg.get("constant_tiling", True))]
-    if not two and cfg.get("constant_tiling") is False:
+    guide = "guide" in str(step["ladder"])  # pages that get their tiling on the host, and read it when the kernel runs
+    first, each = LIBRARY[bool(cfg.get("constant_tiling", not guide))]
+    if not two:
         each = 0.0  # hidden behind copies
     p = Product(tiles, depth / k, m, n, k, a, b, kind, 2 if two else 1, bool(cfg.get("unit_flag", two)), int(out), each)
     if dtype == "fp4x2_e1m2":
@@ -195,8 +196,9 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
     # A page that names no cores calls the product from vector cores: both kinds start, and the cube core's own time has that in it.
     service = not step["cores"] and ("guide" in str(step["ladder"]) or "mix" in cfg)
     if vectors and nz and "ND unaligned" in layout:  # then all cores meet
-        moved = read_b / chip.cores / chip.limits["vector_cores"]
-        first_half = Stream(1, (moved,), (moved,), moved / chip.vector_bytes * CONFLICTS, 1, 1, cols * element, True)
+        piece = k * n * element  # an instruction a row puts its blocks where fractals have them, all in one bank group
+        rounds = -(-(-(-depth // k) * -(-cols // n)) // (chip.cores * chip.limits["vector_cores"]))
+        first_half = Stream(rounds, (piece,), (piece,), piece / chip.vector_bytes * CONFLICTS, k, 1, n * element, True)
         seconds, service = seconds + stream_time(first_half, chip, memory_seconds(read_b, read_b, chip)), True
     whole = service or ("aic_time" not in str(step.get("note") or "") and "guide" not in str(step["ladder"]))
     return (seconds + (launch_time(chip, cores, both or service) if whole else 0.0)) * 1e6
