@@ -245,6 +245,8 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
     """The generic chip with this machine's cores, caches and vector width; its rates grow in proportion."""
     factor = here.cores * here.vector_bytes / chip.vector_bytes
     scale = lambda t: {k: v * factor for k, v in t.items()}
+    units = chip.limits["half_units"] if here.halves else 1.0
+    dots = chip.limits["dot_bytes"] if here.dot_bytes else 1.0
     size = {"l1": here.l1, "l2": here.l2, "l3": here.l3}
     mems = tuple(
         replace(
@@ -263,7 +265,7 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
         arch=here.arch,
         cores=here.cores,
         vector_bytes=here.vector_bytes,
-        matrix={k: v * (chip.limits["dot_bytes"] if here.dot_bytes and k in ("i8", "u8") else 1) for k, v in scale(chip.matrix).items()},
+        matrix={k: v * units * (dots if k in ("i8", "u8") else 1) for k, v in scale(chip.matrix).items()},
         vector=scale(chip.vector),
         special=chip.special * factor,
         granule=(1, here.vector_bytes // F32, 1),

@@ -26,6 +26,7 @@ LATENCY = int(constant("chain_operations"))  # multiply-adds in flight that keep
 LOADS = constant("operations_a_load")  # multiply-adds that a load must feed to leave the units busy
 PART = int(constant("depth_part"))  # elements of depth that run in one go at least where the other factor lies packed
 DENSE = int(constant("dense_bytes"))  # bytes from one step of depth to the next up to which a factor is read where it lies
+THIN = constant("thin_panel")  # part of a multiply-add that a last panel with fewer vectors loses
 FEW = int(constant("least_lanes"))  # elements of the output's last axis from which lanes run along it
 
 
@@ -137,7 +138,7 @@ class CoreModel:
         cols, along = self._side_by_side(tile)
         _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count)
         width = nv * self._lane
-        eff *= _tail(cols, along, width)
+        eff *= _tail(cols, along, nv, self._lane)
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end
             eff *= prod(d.extent[x] / tile[x] for x in d.grid) / tiles
         busy = -(-tiles // chip.cores) / tiles  # share of the work that falls to the busiest core
@@ -350,10 +351,15 @@ class CoreModel:
         return 1 / (m.core_bandwidth or m.bandwidth / (self.chip.cores if m.per != "chip" else 1))
 
 
-def _tail(run: int, along: int, width: int) -> float:
-    """Lanes that full tiles would take over those that the tiles with a shorter last one take."""
-    taken = along // run * -(-run // width) + -(-(along % run) // width)
-    return along / run * -(-run // width) / taken
+def _tail(run: int, along: int, nv: int, lanes: int) -> float:
+    """Vectors that full tiles of `run` columns would take over those that the tiles with a shorter last one take."""
+    full = _vectors(run, nv, lanes)
+    return along / run * full / (along // run * full + _vectors(along % run, nv, lanes))
+
+
+def _vectors(cols: int, nv: int, lanes: int) -> int:
+    """Vectors of columns that panels of `nv` vectors take: the last one has those that it needs."""
+    return cols // (nv * lanes) * nv + -(-(cols % (nv * lanes)) // lanes)
 
 
 @lru_cache(maxsize=10000)
@@ -363,13 +369,14 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int) -> tuple[int
     Rows are shared evenly among the register tiles of a column; lanes past the last column are lost.
     """
     best = (1, 1, 0.0)
-    for nv in range(1, VECTORS + 1):
-        full = cols / (-(-cols // (nv * lanes)) * nv * lanes)
+    for nv in range(1, min(VECTORS, -(-cols // lanes)) + 1):
+        vectors = _vectors(cols, nv, lanes)
+        full, thin = cols / (vectors * lanes), THIN * nv / vectors if vectors % nv else 0.0
         for mr in range(1, MAX_ROWS + 1):
             if mr * nv + nv + 1 > registers:
                 break
             tall = rows / -(-rows // mr)
-            share = full / max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv))
+            share = 1 / (max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv)) / full + thin)
             if share > best[2] + 1e-9:
                 best = (mr, nv, share)
     return best

@@ -15,11 +15,14 @@ _CPU = Path("/sys/devices/system/cpu/cpu0")
 
 DOT_BYTES = {"x86-64-v4": {"avx512_vnni"}, "x86-64-v3": {"avx_vnni", "avx512_vnni"}, "aarch64": {"i8mm"}}  # flags of /proc/cpuinfo
 
+HALVES = {("AuthenticAMD", "25")}  # vendor and family with AVX-512 on units of 32 bytes: Zen 4 (software optimization guide 57647)
+
 
 @dataclass(frozen=True)
 class HostFacts:
     """arch: x86-64-v4 (AVX-512), x86-64-v3 (AVX2), aarch64, generic. Cache sizes in bytes, 0 where unknown; `shared_l2`
-    is over how many cores the level-2 cache is shared. `dot_bytes`: an instruction sums four products of bytes in a lane."""
+    is over how many cores the level-2 cache is shared. `dot_bytes`: an instruction sums four products of bytes in a lane;
+    `halves`: vectors of 64 bytes go through the multiply-add units in two halves."""
 
     model: str
     arch: str
@@ -30,11 +33,12 @@ class HostFacts:
     l2: int
     l3: int
     dot_bytes: bool = False
+    halves: bool = False
 
 
 def facts() -> HostFacts:
     """The machine that we run on."""
-    flags, model = _cpuinfo()
+    flags, model, make = _cpuinfo()
     if {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags:
         arch, width, registers = "x86-64-v4", 64, 32
     elif {"avx2", "fma"} <= flags:
@@ -45,7 +49,8 @@ def facts() -> HostFacts:
         arch, width, registers = "generic", 16, 16
     size = _caches()
     sizes = (size.get("l1", 0), size.get("l2", 0), size.get("l3", 0))
-    return HostFacts(model, arch, usable_cores(), width, registers, *sizes, bool(DOT_BYTES.get(arch, set()) & flags))
+    return HostFacts(model, arch, usable_cores(), width, registers, *sizes, bool(DOT_BYTES.get(arch, set()) & flags),
+                     width == 64 and make in HALVES)  # fmt: skip
 
 
 def usable_cores() -> int:
@@ -53,14 +58,16 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _cpuinfo() -> tuple[set[str], str]:
+def _cpuinfo() -> tuple[set[str], str, tuple[str, str]]:
+    """(flags, model, (vendor, family)); the last two are "" where they are not told."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        return set(), platform.processor() or platform.machine()
+        return set(), platform.processor() or platform.machine(), ("", "")
     rows = dict(line.partition(":")[::2] for line in text.split("\n\n")[0].splitlines())
     rows = {k.strip(): v.strip() for k, v in rows.items()}
-    return set(rows.get("flags", rows.get("Features", "")).split()), rows.get("model name", platform.machine())
+    make = rows.get("vendor_id", ""), rows.get("cpu family", "")
+    return set(rows.get("flags", rows.get("Features", "")).split()), rows.get("model name", platform.machine()), make
 
 
 def _caches() -> Mapping[str, int]:

@@ -115,13 +115,15 @@ class ContractionPrinter(Panels):
             self.width = self.nv
 
     def last_vectors(self) -> int:
-        """Vectors that the last panel of a tile needs; `nv` where all are alike or the size is not known."""
-        cols = size(self.nest, self.s.col)
+        """Vectors that the last panel of a tile needs, or that of the last tile where all others have whole ones; `nv` where all are
+        alike or the size is not known."""
+        whole, cols = self.nest.extent[self.s.col], size(self.nest, self.s.col)
         if self.wide:
             lines = size(self.nest, self.wide)
-            cols = lines * int(self.nest.extent[self.s.col]) if isinstance(lines, int) else 0
-        left = cols % self.cols if isinstance(cols, int) else 0
-        return -(-left // self.lanes) or self.nv
+            cols = times(lines, self.nest.extent[self.s.col]) if isinstance(lines, int) else 0
+            whole = times(self.nest.extent[self.wide], self.nest.extent[self.s.col])
+        ends = [cols % self.cols, whole % cols % self.cols if isinstance(whole, int) and cols else 0] if isinstance(cols, int) else []
+        return max((-(-n // self.lanes) for n in ends if n), default=self.nv)
 
     # ---- the register tile
     def micro(self, mr: int) -> None:

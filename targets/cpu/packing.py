@@ -66,17 +66,30 @@ class Panels:
             hi = f"({end} - {first})*{self.nest.extent[r]}"
         self.p.w(f"long {r}_p = {lo};")
         if isinstance(rows, int) and all(self._even(x) for x in (r, self.tall) if x):
-            count = -(-rows // self.mr)
-            big = -(-rows // count)
-            full = rows - count * (big - 1)
-            ends = [(big, f"{lo} + {full * big}" if lo != "0" else str(full * big)), *([(big - 1, hi)] if full < count else [])]
+            (big, full), *rest = self._shared(rows).items()
+            ends = [(big, f"{lo} + {full * big}" if lo != "0" else str(full * big)), *((mr, hi) for mr, _ in rest)]
             for mr, end in ends:
                 with self.p.block(f"for (; {r}_p < {end}; {r}_p += {mr})"):
+                    micro(mr)
+            return
+        left = self.nest.extent[r] % rows if isinstance(rows, int) and not self.tall and isinstance(self.nest.extent[r], int) else 0
+        if left:  # a last tile of fewer rows
+            full, last = self._shared(rows), self._shared(left)
+            for mr in sorted({*full, *last}, reverse=True):
+                here = f"{mr}*({hi} - {self.p.base(r)} == {rows} ? {full.get(mr, 0)} : {last.get(mr, 0)})"
+                with self.p.block(f"for (const long end = {r}_p + {here}; {r}_p < end; {r}_p += {mr})"):
                     micro(mr)
             return
         for mr in dict.fromkeys((self.mr, max(1, self.mr // 2), 1)):
             with self.p.block(f"for (; {r}_p + {mr} <= {hi}; {r}_p += {mr})"):
                 micro(mr)
+
+    def _shared(self, rows: int) -> dict[int, int]:
+        """Register tiles of so many rows: rows of one -> how many of them, sizes of one number and one less."""
+        count = -(-rows // self.mr)
+        big = -(-rows // count)
+        full = rows - count * (big - 1)
+        return {big: full, **({big - 1: count - full} if full < count else {})}
 
     def rows(self) -> object:
         """Rows of a tile, a number where it is known."""

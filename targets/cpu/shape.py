@@ -11,14 +11,13 @@ from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import vector_value, vectorizes
 
-from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, VECTORS, store_apart
+from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, THIN, VECTORS, store_apart
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import walk
 
 LINE = 16  # floats of a cache line
 FETCH = 0.3  # cycles of one vector from the second cache that other work does not hide; fitted to 80 tiles of a 1024 x 1024 x 1024 product
 COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one core among busy ones
-THIN = 0.1  # cycles a multiply-add that a last panel with fewer vectors loses
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
 GATHERED = 16  # products of one lane that take as long as gathering an element for it rather than reading a vector
@@ -157,7 +156,7 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, l
         last = cols - (panels - 1) * whole_lines(nv * lanes, line)
         vectors = (panels - 1) * nv + -(-last // lanes)  # the last panel runs with the vectors that it needs
         full = cols / (vectors * lanes)
-        thin = THIN * nv / vectors if vectors % nv else 0.0
+        thin = THIN / 2 * nv / vectors if vectors % nv else 0.0
         for mr in range(1, limit + 1):
             if accs * mr * nv + nv + 1 > registers:
                 continue

@@ -12,6 +12,7 @@ from autocomp.cost.host import HostFacts
 K, M = 1 << 10, 1 << 20
 HOSTS = {
     "xeon": HostFacts("Intel(R) Xeon(R) Platinum 8481C", "x86-64-v4", 2, 64, 32, 48 * K, 2 * M, 105 * M),
+    "zen4": HostFacts("AMD EPYC 9454 48-Core Processor", "x86-64-v4", 2, 64, 32, 32 * K, 1 * M, 32 * M, True, True),
     "zen5": HostFacts("AMD EPYC 9755 128-Core Processor", "x86-64-v4", 2, 64, 32, 48 * K, 1 * M, 32 * M),
     "zen3": HostFacts("AMD EPYC 7763 64-Core Processor", "x86-64-v3", 2, 32, 16, 32 * K, 512 * K, 32 * M),
     "skylake": HostFacts("Intel(R) Core(TM) i7-6700 CPU @ 3.40GHz", "x86-64-v3", 4, 32, 16, 32 * K, 256 * K, 8 * M),
