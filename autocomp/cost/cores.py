@@ -105,7 +105,7 @@ class CoreModel:
         cuts = {x: -(-d.extent[x] // tile[x]) for x in d.grid}
         tiles = prod(cuts.values())
         if d.roles.form in ("contract", "chain", "online"):
-            share, read, (eff, beside), what = 1.0, 1.0, self._product(tile, cuts, tiles), "packing"
+            share, read, (eff, beside), what = 1.0, 1.0, self._product(tile, cuts, tiles, directives), "packing"
         else:
             eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
@@ -131,7 +131,7 @@ class CoreModel:
             return self.d.work.matrix
         return sum(flops * prod(n for x, n in cuts.items() if x not in axes) for flops, axes in self.d.products)
 
-    def _product(self, tile: Sizes, cuts: Sizes, tiles: int) -> tuple[float, float]:
+    def _product(self, tile: Sizes, cuts: Sizes, tiles: int, directives: Collection[str]) -> tuple[float, float]:
         """(share of the peak that the register tiles reach, seconds beside them: packing and reading factors again)."""
         d, chip = self.d, self.chip
         rows = prod(map(tile.__getitem__, self.rows))
@@ -148,7 +148,8 @@ class CoreModel:
             again = prod(n for x, n in cuts.items() if x not in a.axes)
             if not a.axes.intersection(self.rows):
                 ready = a.constant and parts == 1  # packed before the first run, the whole depth
-                near += (self._again(a, again, eff) if ready else self._packing(a, again, width, tile)) * busy
+                words = self._words(a, again, width, tile) if "stage_windows" in directives and not ready else 0.0
+                near += (self._again(a, again, eff) if ready else words or self._packing(a, again, width, tile)) * busy
             elif d.roles.form == "chain" and not a.constant:
                 near += self._packing(a, again, width, tile) * busy  # for the first link
             else:
@@ -299,6 +300,15 @@ class CoreModel:
             line = self.chip.memories[-1].line / a.element
             wasted = max(1.0, line / tile[x]) if x else 1.0
         return points * (start + a.element * (self._rate(a.bytes) * wasted + near))
+
+    def _words(self, a: Operand, again: int, width: int, tile: Sizes) -> float:
+        """Seconds in which words of four steps are made of the places that windows of bytes read, once each, and copied for every tap; 0
+        where too few windows read a place."""
+        of, points = self.chip.numbers, prod(self.d.extent[x] for x in a.axes)
+        read = prod(1 + sum(n * (self.d.extent[x] - 1) for x, n in at) for at in a.places[0]) if len(a.places) == 1 else points
+        if a.element != 1 or points < of["staged_words"] * read:
+            return 0.0
+        return self._packing(a, again, width, tile) * read / points + points * again / 4 * of["word_clocks"] / self.chip.clock
 
     def _in_place(self, a: Operand, tile: Sizes) -> bool:
         """Is a factor read where it lies? Whole vectors of columns side by side, one step of depth near the next."""

@@ -19,6 +19,7 @@ from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import Vector, kind_of
+from autocomp.targets.cpu.words import words_of
 
 from autocomp.cost.cores import PART
 from autocomp.ir.types import DType
@@ -42,6 +43,8 @@ class ContractionPrinter(Panels):
                 k = self.c.mmas.index(m)
                 cast = "" if self.kind.is_float else f"({self.kind.element} *)"
                 p.w(f"{self.kind.element} *const panel{k} = {cast}panels + {i}*(size_t)({self.depth_text()})*{self.nr};")
+            if self.words:
+                self.words.fill()
             if not self.part:
                 self._over_depth(bool(fresh))
                 return
@@ -103,27 +106,25 @@ class ContractionPrinter(Panels):
                 self.pack(m)
         around = tuple(x for x in self.s.inner if x != self.tall)
         rows = lambda: self.nested(around, lambda: self._in_block(lambda: self.row_tiles(self.micro)))
-        few = self.last_vectors()
-        if few == self.nv:
-            rows()
-            return
-        with self.p.block(f"if ({self.s.col}_n > {few * self.lanes})"):
-            rows()
-        with self.p.block("else"):
-            self.width = few
-            rows()
-            self.width = self.nv
+        widths = self.widths()
+        for i, (width, less) in enumerate(zip(widths, (*widths[1:], 0), strict=True)):
+            self.width = width
+            if len(widths) == 1:
+                rows()
+                continue
+            with self.p.block("else" if not less else f"{'else ' if i else ''}if ({self.s.col}_n > {less * self.lanes})"):
+                rows()
+        self.width = self.nv
 
-    def last_vectors(self) -> int:
-        """Vectors that the last panel of a tile needs, or that of the last tile where all others have whole ones; `nv` where all are
-        alike or the size is not known."""
+    def widths(self) -> list[int]:
+        """Vectors of panels, most first: `nv`, and what the last panel of a tile and that of the last tile need where that is less."""
         whole, cols = self.nest.extent[self.s.col], size(self.nest, self.s.col)
         if self.wide:
             lines = size(self.nest, self.wide)
             cols = times(lines, self.nest.extent[self.s.col]) if isinstance(lines, int) else 0
             whole = times(self.nest.extent[self.wide], self.nest.extent[self.s.col])
         ends = [cols % self.cols, whole % cols % self.cols if isinstance(whole, int) and cols else 0] if isinstance(cols, int) else []
-        return max((-(-n // self.lanes) for n in ends if n), default=self.nv)
+        return sorted({self.nv, *(-(-n // self.lanes) for n in ends if n)}, reverse=True)
 
     # ---- the register tile
     def micro(self, mr: int) -> None:
@@ -419,7 +420,17 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     t = tiling_of(nest, c, s, lanes, registers)
     fresh = sum(not set(m.srcs) & (t.ready | t.direct) - {s.a} for m in c.mmas)
     lengths = in_groups([str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth], arithmetic(nest, c, s).group)
-    return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) if fresh else ""
+    slack = f" + {lanes}" if words_of(nest, c, s) else ""  # of a row's last vector
+    return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) + slack if fresh else ""
+
+
+def word_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> int:
+    """Words of the buffer that one contraction reads windows of bytes from, 0 for none."""
+    s = shape_of(nest, c)
+    assert s is not None
+    if (w := words_of(nest, c, s)) is None:
+        return 0
+    return w.elements + (tiling_of(nest, c, s, lanes, registers).vectors + 1) * lanes * max(x.step for x in w.lines)
 
 
 def aside_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> int:

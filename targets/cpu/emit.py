@@ -36,7 +36,8 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     plain = lower(program)
 
     def tree_of(nest: Nest) -> tuple[Nest, list[Node]]:
-        nest = replace(below_maxima(hoist(coalesce(nest))), vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes)
+        nest = replace(below_maxima(hoist(coalesce(nest))), vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes,
+                       schemes=frozenset(directives))  # fmt: skip
         tree = build(nest, units and options.vectorize_inner)
         share(nest, tree)
         return nest, tree
@@ -56,7 +57,8 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     args += [f"long {s}" for s in nest.sizes]
     printer = Printer(nest, tree, lanes, registers, options, directives)
     body = printer.body()
-    used = {"stage_windows": bool(nest.buffers), "unroll_and_jam": printer.jams, "index_set_split": printer.splits}
+    staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
+    used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "index_set_split": printer.splits}
     comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(program).splitlines()))
     text = [
         f"/*\n{comment.replace('*/', '* /')}\n */",

@@ -36,7 +36,7 @@ class Nest:
 
     `views` has tensors and the values that are copies of them; `sizes` the size parameters in order; `vectors`: statements may run
     in vectors; `rows` of a register tile at most; f32 `lanes` of a vector; `limits`: what a size parameter is at most, where that is known;
-    `backwards`: axes along which scans run from the end;
+    `backwards`: axes along which scans run from the end; `schemes`: the schedule's directives;
     `buffers`: of a value that windows read (`stage_windows`), the place of what is read on each axis of its that they slide along.
     """
 
@@ -55,6 +55,7 @@ class Nest:
     limits: Mapping[Coef, int] = field(default_factory=dict)
     backwards: frozenset[str] = frozenset()
     buffers: Mapping[str, Mapping[str, Aff]] = field(default_factory=dict)
+    schemes: frozenset[str] = frozenset()
 
     def axes_of(self, value: str) -> tuple[str, ...]:
         """Axes of an on-chip value or of a view."""

@@ -17,6 +17,7 @@ from autocomp.targets.cpu.flat import View, factor, index_text, times
 from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, tiling_of, whole, whole_lines
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import plain_in, vector_value
+from autocomp.targets.cpu.words import WordsPrinter, words_of
 
 from autocomp.tile.program import Stmt
 
@@ -34,7 +35,9 @@ class Panels:
         self.tall, self.direct = t.tall, t.direct
         self.kind = arithmetic(p.nest, c, s)
         self.nr = self.nv * p.lanes
-        self.line = int(p.nest.extent[s.col]) if self.wide and not self.kind.is_float else 0  # type: ignore[call-overload]
+        words = words_of(p.nest, c, s)
+        self.words = WordsPrinter(self, words) if words else None
+        self.line = int(p.nest.extent[s.col]) if self.wide and not self.kind.is_float and not words else 0  # type: ignore[call-overload]
         self.cols = whole_lines(self.nr, self.line)  # of a panel
         self.width = self.nv  # vectors of the panel that hold columns
         self.left = tuple(x for x in s.outer if x != self.wide)
@@ -72,11 +75,11 @@ class Panels:
                 with self.p.block(f"for (; {r}_p < {end}; {r}_p += {mr})"):
                     micro(mr)
             return
-        left = self.nest.extent[r] % rows if isinstance(rows, int) and not self.tall and isinstance(self.nest.extent[r], int) else 0
-        if left:  # a last tile of fewer rows
-            full, last = self._shared(rows), self._shared(left)
-            for mr in sorted({*full, *last}, reverse=True):
-                here = f"{mr}*({hi} - {self.p.base(r)} == {rows} ? {full.get(mr, 0)} : {last.get(mr, 0)})"
+        extent = self.nest.extent[r]
+        if isinstance(rows, int) and isinstance(extent, int) and not self.tall and extent % rows:  # a last tile of fewer rows
+            whole, last = self._shared(rows), self._shared(extent % rows)
+            for mr in sorted({*whole, *last}, reverse=True):
+                here = f"{mr}*({hi} - {self.p.base(r)} == {rows} ? {whole.get(mr, 0)} : {last.get(mr, 0)})"
                 with self.p.block(f"for (const long end = {r}_p + {here}; {r}_p < end; {r}_p += {mr})"):
                     micro(mr)
             return
@@ -195,7 +198,9 @@ class Panels:
         b = m.srcs[0] if m.srcs[0] != self.s.a and self.s.col in self.nest.axes_of(m.srcs[0]) else m.srcs[1]
         with p.block(""):
             p.w(f"{self.kind.element} *restrict out = panel{self.c.mmas.index(m)};")
-            if self.wide and not self.line:
+            if self.words:
+                self.words.start()
+            elif self.wide and not self.line:
                 extent = self.nest.extent[col]
                 for j in range(self.nv):
                     p.w(f"const vi at{j} = vi_iota() + vi_set((int32_t){col}_p + {j * self.lanes});")
@@ -267,6 +272,10 @@ class Panels:
     def _pack_integer_row(self, b: str, at: str, end: str) -> None:
         p, col, kind, v = self.p, self.s.col, self.kind, self.nest.views.get(b)
         near = self.s.depth[-1] if self.s.depth else ""
+        if self.words:
+            with p.block(""):
+                self.words.row(at)
+            return
         if self.line:
             self._pack_lines(b, at, end)
         elif v is not None and kind.group > 1 and not v.guard and v.flat.stride(near) == 1 and v.flat.stride(col) != 1:

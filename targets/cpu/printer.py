@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction
+from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction, word_elements
 from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
 from autocomp.targets.cpu.flat import Coef
 from autocomp.targets.cpu.index_set_split import ranges
@@ -85,6 +85,8 @@ class Printer(Rows):
             out.append(("panels", "float", most))
         if sums := max((aside_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)), default=0):
             out.append(("sums", "float", str(sums)))
+        if words := max((word_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)), default=0):
+            out.append(("words", "int32_t", str(words)))
         return out
 
     def _bytes(self, name: str, p: Place) -> int | str:

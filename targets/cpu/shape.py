@@ -10,6 +10,7 @@ from autocomp.targets.cpu.flat import View, times
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import vector_value, vectorizes
+from autocomp.targets.cpu.words import words_of
 
 from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, THIN, VECTORS, store_apart
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
@@ -178,8 +179,8 @@ def packs_in_vectors(v: View, col: str) -> bool:
 def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
     """The axis whose elements join those of the columns in one panel (rows of an image under its lines), or "".
 
-    Results must walk both axes as one; only the packed factor, which is read element by element anyway, need not. Bytes are packed line by
-    line, so their panels hold whole lines of at most a vector (`whole_lines`).
+    Results must walk both axes as one; only the packed factor, which is read element by element anyway, need not. Bytes that are packed
+    line by line have panels of whole lines of at most a vector (`whole_lines`); words of them are copied from where they lie (`words`).
     """
     if len(c.mmas) != 1 or not s.outer or s.col in nest.tile or not {m.dst for m in c.mmas} <= c.starts:
         return ""
@@ -191,6 +192,9 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
         return ""
     if is_float(nest, c):
         if not packs_in_vectors(b, col) or not packs_in_vectors(b, wide):
+            return ""
+    elif words_of(nest, c, s) is not None:
+        if extent % nest.lanes == 0:
             return ""
     elif b.constant or extent > nest.lanes or not vector_value(nest, s.b, col):
         return ""
@@ -260,7 +264,7 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 // kind.group > NEAR
     if kind.turned:
         registers -= VECTORS  # the panel's sums
-    line = int(nest.extent[s.col]) if wide and not is_float(nest, c) else 0  # type: ignore[call-overload]
+    line = int(nest.extent[s.col]) if wide and not is_float(nest, c) and words_of(nest, c, s) is None else 0  # type: ignore[call-overload]
     best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line)
     direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)

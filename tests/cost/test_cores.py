@@ -21,6 +21,7 @@ from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
 from benchmarks.cost_kernels import attention, chain, columns, conv, graph, matmul, turned
 from benchmarks.cost_table import ranks, spearman
+from tests.helpers.hosts import cpu_chip
 
 
 def kernel(text):
@@ -130,6 +131,18 @@ def test_few_rows_and_half_vectors_leave_the_units_idle(product):
     for rows, cols in ((1, 5), (7, 33), (14, 64), (100, 100)):
         mr, nv, share = register_tile(rows, cols, 16, 32)
         assert mr * nv + nv + 1 <= 32 and 0 < share <= 1
+
+
+def test_a_last_panel_takes_the_vectors_that_it_needs():
+    """169 columns are eleven vectors, not four panels of three."""
+    assert 0.9 < register_tile(512, 169, 16, 32)[2] < register_tile(512, 192, 16, 32)[2]
+    k = kernel(matmul("f32", 512, 169, 512))
+    assert seconds(k, i0=128, i1=48) < 1.05 * seconds(k, i0=128)
+
+
+def test_units_of_half_a_vector_take_twice_as_long():
+    full, half = (cpu_chip(x).matrix for x in ("zen5", "zen4"))
+    assert half["f32"] == pytest.approx(0.74 * full["f32"]) and half["i8"] == pytest.approx(4 * half["f32"])
 
 
 def test_columns_that_do_not_lie_side_by_side_fill_no_vectors():

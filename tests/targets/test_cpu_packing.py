@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import numpy as np
@@ -81,6 +82,14 @@ def test_any_tiles_of_a_product(tile):
     program = rescheduled(graph, Schedule.make(tile))
     assert [x.argument for s in program.printed.values() for x in s.packings] == ["in1"]
     checked(program, graph)
+
+
+@pytest.mark.parametrize("tile", [{"i0": 30, "i1": 48}, {"i0": 70, "i1": 48, "r0": 16}], ids=str)
+def test_last_tiles_run_with_the_vectors_and_rows_that_they_need(tile):
+    graph = matmul(100, 40, 57)  # a last tile of 9 columns, and of 10 or 30 rows
+    program = rescheduled(graph, Schedule.make(tile))
+    checked(program, graph)
+    assert re.search(r"^ *if \(i1_n > \d+\) \{", program.source(), re.M) and f"== {tile['i0']} ? " in program.source()
 
 
 @pytest.mark.parametrize("tile", [{"i2": 64}, {"i2": 48}, {"i2": 80}, {"i1": 7, "i2": 64}], ids=str)

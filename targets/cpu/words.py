@@ -1,0 +1,241 @@
+"""Words of bytes over windows: four steps of depth of each place of an image are gathered once, borders filled, not once for each tap.
+
+    panel[r1][r2][q][i2] = bytes 4q .. 4q + 3 of x[.., i1 + r1 - 1, i2 + r2 - 1], each read where it lies inside
+    ->  words[q][u1][u2] = bytes 4q .. 4q + 3 of x[.., u1 - 1, u2 - 1]
+        panel[r1][r2][q][i2] = words[q][i1 + r1][i2 + r2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from autocomp.targets.cpu.expressions import CTYPE
+from autocomp.targets.cpu.flat import Flat, View
+from autocomp.targets.cpu.tree import Contraction
+
+from autocomp.cost.derived import constant
+from autocomp.ir.affine import Aff
+
+if TYPE_CHECKING:
+    from autocomp.targets.cpu.lower import Nest
+    from autocomp.targets.cpu.packing import Panels
+    from autocomp.targets.cpu.shape import Shape
+
+NEAR = 1 << 19  # bytes that stay in the second cache of a current core
+WORD = 4  # steps of depth, and bytes
+
+
+@dataclass(frozen=True)
+class Line:
+    """A dimension that windows slide along: they read x at `at`, of which one term is `step` times the axis of results `row` ("" for none),
+    the others are taps; `count` places in one tile, of which those from `low` to below `high` of the image are read."""
+
+    at: Aff
+    row: str
+    step: int
+    count: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Words:
+    """The buffer: words along `near`, one dimension of lines after the other, the last one that of neighbours in memory."""
+
+    view: View
+    near: str
+    size: int
+    lines: tuple[Line, ...]
+
+    @property
+    def places(self) -> int:
+        return prod(x.count for x in self.lines)
+
+    @property
+    def elements(self) -> int:
+        return -(-self.size // WORD) * self.places
+
+
+def words_of(nest: Nest, c: Contraction, s: Shape) -> Words | None:
+    """The buffer that a contraction of bytes reads its windows from; None where windows do not overlap enough, where they do not run
+    along the places of the image, or where it would not stay near."""
+    v, m = nest.views.get(s.b), c.mmas[0]
+    if "stage_windows" not in nest.schemes or len(c.mmas) != 1 or v is None or v.constant or len(s.depth) < 2:
+        return None
+    if any(nest.dtype_of(x).bytes != 1 for x in m.srcs) or any(x in nest.tile and not _inside(c, x) for x in s.depth):  # type: ignore[attr-defined]
+        return None
+    near, taps = s.depth[-1], frozenset(s.depth[:-1])
+    if v.flat != Flat.of(v.index, v.shape) or not isinstance(nest.extent[near], int):
+        return None
+    lines: list[Line] = []
+    for i, extent in zip(v.index, v.shape, strict=True):
+        names = i.names()
+        if not i.is_affine or (near in names and (i.coef(near) != 1 or names & taps)):
+            return None
+        if near in names or not names & taps:
+            if all(nest.tile.get(x) == 1 for x in names - {near}):
+                continue
+            if near in names:
+                return None
+        line = _line(nest, i, taps, extent)
+        if line is None:
+            return None
+        lines.append(line)
+    if not lines or lines[-1].at != v.index[-1] or sum(near in i.names() for i in v.index) != 1:
+        return None
+    if not taps <= {x for line in lines for x in line.at.names()}:
+        return None
+    rows = [line.row for line in lines if line.row]
+    if sum(len(line.at.names()) for line in lines) != len({x for line in lines for x in line.at.names()}):
+        return None
+    others = {s.col, *s.outer} & set(v.axes) - {x for x, t in nest.tile.items() if t == 1}
+    if not others <= set(rows) or len(set(rows)) != len(rows) or s.col != lines[-1].row:
+        return None
+    bounded = [g for g in v.guard if not any(_bound(g, line) for line in lines)]
+    again = prod(int(nest.extent[x]) for x in taps) / prod(min(x.step, _taps(nest, x)) for x in lines)
+    found = Words(v, near, int(nest.extent[near]), tuple(_bounded(line, v.guard) for line in lines))
+    return found if not bounded and again >= constant("staged_words") and found.elements * WORD <= NEAR else None
+
+
+def _inside(c: Contraction, axis: str) -> bool:
+    return c.loop is not None and axis in c.loop.axes
+
+
+def _line(nest: Nest, at: Aff, taps: frozenset[str], extent: object) -> Line | None:
+    sizes = {x: nest.extent[x] for x in at.names()}
+    rows = [x for x in sizes if x not in taps]
+    if len(rows) > 1 or not isinstance(extent, int) or not all(isinstance(e, int) and at.coef(x) > 0 for x, e in sizes.items()):
+        return None
+    row = rows[0] if rows else ""
+    step = at.coef(row) if row else 1
+    length = min(nest.tile.get(row, int(nest.extent[row])), int(nest.extent[row])) if row else 1
+    reach = sum(at.coef(x) * (int(e) - 1) for x, e in sizes.items() if x in taps)  # type: ignore[call-overload]
+    return Line(at, row, step, step * (length - 1) + reach + 1, 0, extent)
+
+
+def _taps(nest: Nest, line: Line) -> int:
+    return prod(int(nest.extent[x]) for x in line.at.names() if x != line.row)
+
+
+def _bound(g: Aff, line: Line) -> tuple[int, int] | None:
+    """(sign, constant) of a guard that says sign * place + constant >= 0 of a place of the image; None where it does not."""
+    names = line.at.names()
+    if not g.is_affine or g.names() != names or not names:
+        return None
+    sign = 1 if g.coef(next(iter(names))) > 0 else -1
+    if any(g.coef(x) != sign * line.at.coef(x) for x in names):
+        return None
+    return sign, g.const - sign * line.at.const
+
+
+def _bounded(line: Line, guard: tuple[Aff, ...]) -> Line:
+    low, high = line.low, line.high
+    for sign, c in (b for b in (_bound(g, line) for g in guard) if b):
+        low, high = (max(low, -c), high) if sign > 0 else (low, min(high, c + 1))
+    return Line(line.at, line.row, line.step, line.count, low, high)
+
+
+class WordsPrinter:
+    """Prints the buffer and what reads it, for one contraction's panels."""
+
+    def __init__(self, panels: Panels, w: Words) -> None:
+        self.panels, self.p, self.w = panels, panels.p, w
+
+    def _first(self, row: str) -> str:
+        return self.p.bounds(row)[0] if row else "0"
+
+    def fill(self) -> None:
+        """The loops that fill the buffer for the current tile."""
+        p, w = self.p, self.w
+        *outer, last = w.lines
+        with p.block(f"for (long q = 0; q < {-(-w.size // WORD)}; q++)"):
+            closes, inside, place = 0, [], "q"
+            for n, x in enumerate(outer):
+                p.w(f"for (long u{n} = 0; u{n} < {x.count}; u{n}++) {{")
+                p.depth += 1
+                closes += 1
+                p.w(f"const long x{n} = u{n} + {self._origin(x)};")
+                inside.append(f"x{n} >= {x.low} && x{n} < {x.high}")
+                place = f"({place})*{x.count} + u{n}"
+            p.w(f"int32_t *restrict line = words + ({place})*{last.count};")
+            p.w(f"const vi border = vi_set((int32_t)0x{(int(w.view.fill) & 255) * 0x01010101:08x}u);")
+            p.w(f"const long first = {self._origin(last)};")
+            here = " && ".join(inside)
+            begin, end = f"ac_clamp({last.low} - first, {last.count + 1})", f"ac_clamp({last.high} - first, {last.count + 1})"
+            p.w(f"const long begin = {f'!({here}) ? {last.count} : ' if here else ''}{begin};")
+            p.w(f"const long end = {f'!({here}) ? {last.count} : ' if here else ''}{end};")
+            p.w(f"for (long u = 0; u < begin; u += {p.lanes}) vi_store(line + u, border);")
+            self._body(outer)
+            p.w(f"for (long u = end; u < {last.count}; u += {p.lanes}) vi_store(line + u, border);")
+            for _ in range(closes):
+                p.depth -= 1
+                p.w("}")
+
+    def _origin(self, x: Line) -> str:
+        first = self._first(x.row)
+        return f"{x.step}*{first} + ({x.at.const})" if first != "0" else f"({x.at.const})"
+
+    def _body(self, outer: list[Line]) -> None:
+        """A line's places that lie inside, in whole vectors and the rest."""
+        p, w = self.p, self.w
+        zero = {x: "0" for line in w.lines for x in line.at.names()}
+        steps = [w.view.flat.stride(line.at.terms[0][0]) for line in w.lines]  # type: ignore[arg-type]
+        units = [int(step) // line.at.terms[0][1] for step, line in zip(steps, w.lines, strict=True)]  # type: ignore[arg-type]
+        const = sum(u * line.at.const for u, line in zip(units, w.lines, strict=True))
+        at = w.view.flat.text({**zero, w.near: f"({WORD}*q)"})
+        at += f" - ({const})" + "".join(f" + x{n}*{u}" for n, u in enumerate(units[:-1]))
+        far = w.view.flat.stride(w.near)
+        kind, short = CTYPE[w.view.dtype.name], w.view.dtype.name
+
+        def word(n: str) -> str:
+            tail, parts = f"_n({{}}, {n})" if n else "({})", []
+            for i in range(WORD):
+                read = f"vi_load_{short}" + tail.format(f"from + u + {i}*(long)({far})")
+                ask = f"{WORD}*q + {i} < {w.size} ? " if i and w.size % WORD else ""
+                parts.append(f"({ask}vi_byte({read}, {i}){' : vi_set(0)' if ask else ''})")
+            return " | ".join(parts)
+
+        with p.block("if (begin < end)"):
+            p.w(f"const {kind} *from = {w.view.pointer} + ({at}) + first;")
+            p.w("long u = begin;")
+            p.w(f"for (; u + {p.lanes} <= end; u += {p.lanes}) vi_store(line + u, {word('')});")
+            p.w(f"if (u < end) vi_store(line + u, {word('end - u')});")
+
+    # ---- rows of panels
+    def start(self) -> None:
+        """Where the columns of the current panel begin."""
+        if self.panels.wide:
+            col, wide = self.panels.s.col, self.panels.wide
+            width = self.panels.nest.extent[col]
+            self.p.w(f"const long {wide}_p = {col}_p/{width}, {col}_l = {col}_p - {wide}_p*{width};")
+
+    def row(self, at: str) -> None:
+        """One row of a panel: words of the steps from `at` on."""
+        p, k = self.p, self.panels
+        last, lanes = self.w.lines[-1], p.lanes
+        load = lambda a: f"vi_load({a})" if last.step == 1 else f"vi_strided({a}, {last.step})"
+        if not k.wide:
+            p.w(f"const int32_t *from = words + ({self._place(at, {k.s.col: f'{k.s.col}_p'})});")
+            p.w(" ".join(f"vi_store(out + {j * lanes}, {load(f'from + {j * lanes * last.step}')});" for j in range(k.nv)))
+            p.w(f"out += {k.nr};")
+            return
+        col, wide = k.s.col, k.wide
+        p.w(f"long y = {wide}_p, x = {col}_l;")
+        with p.block(f"for (long done = 0; done < {col}_n; y++, x = 0)"):
+            p.w(f"const long n = ac_min({k.nest.extent[col]} - x, {col}_n - done);")
+            p.w(f"const int32_t *from = words + ({self._place(at, {col: 'x', wide: 'y'})});")
+            p.w(f"for (long u = 0; u < n; u += {lanes}) vi_store(out + done + u, {load(f'from + u*{last.step}')});")
+            p.w("done += n;")
+        p.w(f"out += {k.nr};")
+
+    def _place(self, at: str, rows: dict[str, str]) -> str:
+        text = f"({at})/{WORD}"
+        for x in self.w.lines:
+            row = rows.get(x.row, x.row)
+            first = self._first(x.row)
+            terms = [f"({row}{f' - {first}' if first != '0' else ''})*{x.step}"] if x.row else []
+            terms += [f"{a}*{n}" for a, n in x.at.terms if a != x.row]
+            text = f"({text})*{x.count} + {' + '.join(terms) or '0'}"
+        return text

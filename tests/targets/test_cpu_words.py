@@ -1,0 +1,81 @@
+"""Windows of bytes on CPUs: words of four channels are made once (`targets.cpu.words`), panels of any columns are copies of them."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.ir.builder import Builder
+from autocomp.ir.reference import evaluate
+from autocomp.ir.types import I8, U8, TensorType
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+
+RULE = "directives/stage-words"
+# images, channels in and out, size, window, step, dilation, borders in front and behind, groups, layout
+SHAPES = {
+    "lines of three vectors and a bit": (1, 8, 12, (9, 37), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw"),
+    "lines shorter than a vector": (1, 32, 20, (7, 7), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw"),
+    "whole vectors": (1, 8, 16, (5, 32), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw"),
+    "channels that fill no word": (1, 13, 9, (8, 21), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw"),
+    "steps of two": (1, 16, 9, (15, 41), (5, 3), (2, 2), (1, 1), (2, 1), (2, 1), 1, "nchw"),
+    "steps of three and dilated": (1, 16, 9, (20, 31), (5, 5), (1, 3), (2, 1), (0, 3), (4, 0), 1, "nchw"),
+    "borders wider than the image": (1, 8, 9, (1, 2), (3, 3), (1, 1), (1, 1), (3, 4), (2, 5), 1, "nchw"),
+    "two images": (2, 8, 9, (10, 18), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw"),
+    "two groups": (1, 16, 18, (10, 18), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 2, "nchw"),
+    "channels last": (1, 16, 18, (10, 18), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nhwc_ohwi"),
+}  # fmt: skip
+
+
+def windows(n, c, o, size, window, strides, dilations, lo, hi, groups, layout, image=U8, weights=I8, ends=False):
+    """(graph, image): a convolution of bytes in 32 bits; numbers at their ends with `ends`."""
+    rng, b = np.random.default_rng(o), Builder("windows")
+    last = layout == "nhwc_ohwi"
+    ends_of = lambda t: (np.iinfo(t.numpy).min, np.iinfo(t.numpy).max)
+    draw = lambda t, shape: (rng.choice(ends_of(t), shape) if ends else rng.integers(*ends_of(t), shape, endpoint=True)).astype(t.numpy)
+    shape = (n, *size, c) if last else (n, c, *size)
+    x = b.input("x", TensorType(image, shape))
+    w = b.param("w", draw(weights, (o, *window, c // groups) if last else (o, c // groups, *window)))
+    y = b.op("conv", b.op("cast", x, to="i32"), b.op("cast", w, to="i32"), strides=strides, lo=lo, hi=hi, dilations=dilations,
+             groups=groups, layout=layout)  # fmt: skip
+    b.output("y", b.op("cast", y, to="f32"))
+    return b.graph(), draw(image, shape)
+
+
+def run(graph, x, **options):
+    program = autocomp.optimize(graph, target="cpu", cache=False, **options)
+    program.run({"x": x})["y"][...] = np.nan
+    return program, program.run({"x": x})["y"]
+
+
+@pytest.mark.parametrize("form", SHAPES)
+def test_words_hold_what_windows_read(form):
+    graph, x = windows(*SHAPES[form])
+    want = evaluate(graph, {"x": x})["y"]
+    for threads in (1, 2):
+        np.testing.assert_array_equal(run(graph, x, threads=threads)[1], want)
+    plain, got = run(graph, x, threads=1, without=(RULE,))
+    np.testing.assert_array_equal(got, want)
+    assert "words" not in plain.source() and "stage_windows" not in "".join(k.schedule for k in plain.kernels)
+
+
+@pytest.mark.parametrize("form", ["lines of three vectors and a bit", "lines shorter than a vector", "steps of two"])
+def test_words_are_used_and_said_to_be(form):
+    graph, x = windows(*SHAPES[form])
+    program = run(graph, x, threads=1)[0]
+    assert "stage_windows" in program.kernels[0].schedule and "words + (" in program.source()
+    assert RULE in program.explain(why=program.kernels[0].name)
+
+
+@pytest.mark.parametrize(("image", "weights"), [(U8, I8), (I8, I8), (I8, U8), (U8, U8)], ids=str)
+def test_bytes_at_their_ends_do_not_saturate(image, weights):
+    graph, x = windows(1, 36, 17, (6, 19), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw", image, weights, ends=True)
+    np.testing.assert_array_equal(run(graph, x, threads=1)[1], evaluate(graph, {"x": x})["y"])
+
+
+def test_one_tap_and_images_that_leave_the_cache_have_none():
+    near = windows(1, 16, 16, (20, 20), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1, "nchw")
+    assert "words + (" not in run(*near, threads=1)[0].source()
