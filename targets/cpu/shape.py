@@ -193,10 +193,7 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
     if is_float(nest, c):
         if not packs_in_vectors(b, col) or not packs_in_vectors(b, wide):
             return ""
-    elif words_of(nest, c, s) is not None:
-        if extent % nest.lanes == 0:
-            return ""
-    elif b.constant or extent > nest.lanes or not vector_value(nest, s.b, col):
+    elif words_of(nest, c, s) is None and (b.constant or extent > nest.lanes or not vector_value(nest, s.b, col)):
         return ""
     if not any(e.op == "store" for e in c.epilogue) or not isinstance(b.flat.stride(wide), int):
         return ""
