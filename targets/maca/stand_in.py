@@ -44,10 +44,15 @@ def _arguments(row: dict[str, object]) -> str:
     return ", ".join(f"{_spelt(t)} {n}" if "=" not in a else a for a, (t, _, n) in zip(map(str, row["arguments"]), split))  # type: ignore[call-overload]
 
 
+def _constants() -> str:
+    values = ", ".join(f"{n} = {c['value']}" for n, c in rows()["constants"].items())
+    return f"enum {{ {values} }};"
+
+
 def checked() -> str:
     """The declarations that printed kernels are type-checked against."""
     t = rows()
-    lines = [WRITTEN + HEAD + f"enum {{ {', '.join(f'{n} = {v}' for n, v in t['constants'].items())} }};"]
+    lines = [WRITTEN + HEAD + _constants()]
     lines += [f"typedef __NATIVE_VECTOR__({v['lanes']}, {v['element']}) standin_{n};" for n, v in t["types"].items()]
     lines += [f"__device__ {_spelt(b['returns'])} {b['name']}({_arguments(b)});" for b in t["builtins"] if not b.get("clang")]
     for f in t["functions"]:
@@ -63,7 +68,7 @@ def checked() -> str:
 
 def modelled() -> str:
     """The builtins on the CPU model."""
-    lines = [WRITTEN + "#pragma once", f"enum {{ {', '.join(f'{n} = {v}' for n, v in rows()['constants'].items())} }};"]
+    lines = [WRITTEN + "#pragma once", _constants()]
     for b in rows()["builtins"]:
         if b.get("clang"):
             continue

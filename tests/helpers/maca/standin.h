@@ -16,7 +16,7 @@ struct standin_index { unsigned x, y, z; };
 extern const __device__ standin_index threadIdx, blockIdx, blockDim, gridDim;
 using __half = _Float16;
 struct maca_bfloat16 { unsigned short bits; };
-enum { MACA_ICMP_EQ = 32, MACA_ICMP_NE = 33, MACA_ICMP_SLT = 40 };
+enum { MACA_ICMP_EQ = 32, MACA_ICMP_NE = 33 };
 typedef __NATIVE_VECTOR__(4, float) standin_float4;
 typedef __NATIVE_VECTOR__(4, _Float16) standin_half4;
 typedef __NATIVE_VECTOR__(4, int) standin_int4;

@@ -1,6 +1,6 @@
 // Written by targets/maca/stand_in.py from targets/maca/api.yaml.
 #pragma once
-enum { MACA_ICMP_EQ = 32, MACA_ICMP_NE = 33, MACA_ICMP_SLT = 40 };
+enum { MACA_ICMP_EQ = 32, MACA_ICMP_NE = 33 };
 inline standin_float4 __builtin_mxc_mma_16x16x16f16(standin_half4 x, standin_half4 y, standin_float4 c) {
   return model_mma_16x16x16f16(x, y, c);
 }
@@ -18,7 +18,7 @@ inline standin_float4 __builtin_mxc_mma_16x16x8tf32(standin_float2 x, standin_fl
 }
 inline void __builtin_mxc_ldg_b128_bsm_predicator(void *to, void *from, int imm, bool ret0_en, bool saddr, bool pred_neg, bool is_async, int a, int b, int op) {
   if (imm < 0 || imm > 0) simt_fail("imm of __builtin_mxc_ldg_b128_bsm_predicator is outside of 0..0");
-  if (op < 32 || op > 40) simt_fail("op of __builtin_mxc_ldg_b128_bsm_predicator is outside of 32..40");
+  if (op < 32 || op > 33) simt_fail("op of __builtin_mxc_ldg_b128_bsm_predicator is outside of 32..33");
   return model_ldg_b128_bsm_predicator(to, from, imm, ret0_en, saddr, pred_neg, is_async, a, b, op);
 }
 inline void __builtin_mxc_arrive_gvmcnt(int n) {
