@@ -25,9 +25,9 @@ BUILD = """#!/bin/sh
 # Builds kernels.so from the sources in this folder.
 set -eu
 cd "$(dirname "$0")"
-loops=%s  # against wrong code of gcc 12 and 13
-${CC:-cc} $loops -E -x c /dev/null >/dev/null 2>&1 || loops=
-${CC:-cc} %s $loops -I. -shared -o kernels.so %s -lm
+gcc="%s"  # against wrong code of gcc 12 and 13, and multiply-adds that round twice
+${CC:-cc} $gcc -E -x c /dev/null >/dev/null 2>&1 || gcc=
+${CC:-cc} %s $gcc -I. -shared -o kernels.so %s -lm
 """
 
 
@@ -41,10 +41,10 @@ def save(program: Any, folder: Path) -> Path:
                         for i, n in enumerate(sorted(weights))})  # fmt: skip
     content: dict[str, str | bytes] = {**program.sources, **_headers(program.target.name), "weights.npz": buffer.getvalue()}
     if program.target.name == "cpu":
-        from autocomp.targets.cpu.toolchain import FLAGS, GCC_LOOPS
+        from autocomp.targets.cpu.toolchain import FLAGS, GCC_FMA, GCC_LOOPS
 
         flags = " ".join((*FLAGS, *program.target.toolchain.machine))
-        content["build.sh"] = BUILD % (GCC_LOOPS, flags, " ".join(s for s in sources if s.endswith(".c")))
+        content["build.sh"] = BUILD % (f"{GCC_LOOPS} {GCC_FMA}", flags, " ".join(s for s in sources if s.endswith(".c")))
     elif not why_no_launcher(program):
         of_target = deploy_acl if program.target.name == "ascend" else deploy
         content |= of_target.files(program, expected(program, deploy.plain))

@@ -33,6 +33,8 @@ FLAGS = (
 # gcc 12 and 13 turn the conditions of a loop into masks and then read one of two complementary masked loads as zeros (14 does not); our
 # own vectors are printed as such, so gcc's are those of short rows, where the option costs nothing that was measured
 GCC_LOOPS = "-fno-tree-loop-if-convert"
+# tuned for a Zen, gcc takes the multiply-adds of a single chain of 256 bits apart: another tile of the same product would round otherwise
+GCC_FMA = "--param=avoid-fma-max-bits=0"
 GCC = re.compile(r"\S+ \([^)]*\) \d+\.")  # `gcc (Debian 12.2.0-14) 12.2.0`: a compiler that knows the option; clang refuses it
 NO_OPENMP = ("'omp.h' file not found", "omp.h: No such file", "-lomp", "-lgomp", "unsupported option '-fopenmp'")
 CANDIDATES = ("cc", "gcc", "clang")
@@ -127,7 +129,7 @@ class Toolchain:
 
 def _flags(version: str) -> tuple[str, ...]:
     """Options of every compilation by the compiler that tells this version."""
-    return (*FLAGS, GCC_LOOPS) if GCC.match(version) else FLAGS
+    return (*FLAGS, GCC_LOOPS, GCC_FMA) if GCC.match(version) else FLAGS
 
 
 def _succeed(compiles: Sequence[Sequence[str]], objects: Sequence[Path], folder: Path, jobs: int) -> bool:

@@ -18,6 +18,7 @@ from autocomp.options import Options
 from autocomp.runtime.library import packings
 from autocomp.runtime.program import build_program
 from autocomp.trace import Trace
+from tests.helpers.hosts import cpu_chip
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -64,6 +65,14 @@ def test_packed_factors_give_the_reference(name):
     graph = GRAPHS[name]()
     one, two = (autocomp.optimize(graph, threads=t) for t in (1, 2))
     assert [x.argument for s in one.printed.values() for x in s.packings]
+    np.testing.assert_array_equal(checked(one, graph), checked(two, graph))
+
+
+def test_threads_give_the_same_bytes_with_vectors_of_half_a_line(monkeypatch):
+    """GCC, tuned for a Zen, would take the multiply-adds of a tile of one row apart."""
+    monkeypatch.setattr("autocomp.cost.chip._host", lambda: cpu_chip("zen3"))
+    graph = matmul(37, 50, 75)
+    one, two = (rescheduled(graph, Schedule.make(tile)) for tile in ({"i0": 37}, {"i0": 4}))
     np.testing.assert_array_equal(checked(one, graph), checked(two, graph))
 
 
