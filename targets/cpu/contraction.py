@@ -16,10 +16,9 @@ from autocomp.targets.cpu.expressions import CTYPE, working
 from autocomp.targets.cpu.flat import factor, times
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
-from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, stride_of, tile_sums, tiling_of, whole
+from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, staged, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import Vector, kind_of
-from autocomp.targets.cpu.words import words_of
 
 from autocomp.cost.cores import PART
 from autocomp.ir.types import DType
@@ -420,7 +419,7 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     t = tiling_of(nest, c, s, lanes, registers)
     fresh = sum(not set(m.srcs) & (t.ready | t.direct) - {s.a} for m in c.mmas)
     lengths = in_groups([str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth], arithmetic(nest, c, s).group)
-    slack = f" + {lanes}" if words_of(nest, c, s) else ""  # of a row's last vector
+    slack = f" + {lanes}" if staged(nest, c, s) else ""  # of a row's last vector
     return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) + slack if fresh else ""
 
 
@@ -428,7 +427,7 @@ def word_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> int
     """Words of the buffer that one contraction reads windows of bytes from, 0 for none."""
     s = shape_of(nest, c)
     assert s is not None
-    if (w := words_of(nest, c, s)) is None:
+    if (w := staged(nest, c, s)) is None:
         return 0
     return w.elements + (tiling_of(nest, c, s, lanes, registers).vectors + 1) * lanes * max(x.step for x in w.lines)
 

@@ -14,10 +14,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.flat import View, factor, index_text, times
-from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, tiling_of, whole, whole_lines
+from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, staged, tiling_of, whole, whole_lines
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import plain_in, vector_value
-from autocomp.targets.cpu.words import WordsPrinter, words_of
+from autocomp.targets.cpu.words import WordsPrinter
 
 from autocomp.tile.program import Stmt
 
@@ -35,7 +35,7 @@ class Panels:
         self.tall, self.direct = t.tall, t.direct
         self.kind = arithmetic(p.nest, c, s)
         self.nr = self.nv * p.lanes
-        words = words_of(p.nest, c, s)
+        words = staged(p.nest, c, s)
         self.words = WordsPrinter(self, words) if words else None
         self.line = int(p.nest.extent[s.col]) if self.wide and not self.kind.is_float and not words else 0  # type: ignore[call-overload]
         self.cols = whole_lines(self.nr, self.line)  # of a panel

@@ -10,7 +10,7 @@ from autocomp.targets.cpu.flat import View, times
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import vector_value, vectorizes
-from autocomp.targets.cpu.words import words_of
+from autocomp.targets.cpu.words import Words, words_of
 
 from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, THIN, VECTORS, store_apart
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
@@ -193,7 +193,7 @@ def wide_axis(nest: Nest, c: Contraction, s: Shape) -> str:
     if is_float(nest, c):
         if not packs_in_vectors(b, col) or not packs_in_vectors(b, wide):
             return ""
-    elif words_of(nest, c, s) is None and (b.constant or extent > nest.lanes or not vector_value(nest, s.b, col)):
+    elif staged(nest, c, s) is None and (b.constant or extent > nest.lanes or not vector_value(nest, s.b, col)):
         return ""
     if not any(e.op == "store" for e in c.epilogue) or not isinstance(b.flat.stride(wide), int):
         return ""
@@ -261,7 +261,7 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 // kind.group > NEAR
     if kind.turned:
         registers -= VECTORS  # the panel's sums
-    line = int(nest.extent[s.col]) if wide and not is_float(nest, c) and words_of(nest, c, s) is None else 0  # type: ignore[call-overload]
+    line = int(nest.extent[s.col]) if wide and not is_float(nest, c) and staged(nest, c, s) is None else 0  # type: ignore[call-overload]
     best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line)
     direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
@@ -339,6 +339,11 @@ def arithmetic(nest: Nest, c: Contraction, s: Shape) -> Arithmetic:
     if stands or s.a == s.b or not (read or s.a in packed_once(nest, c, s, "")):
         return INTEGERS
     return bytes_of(kinds[s.a], kinds[s.b])  # type: ignore[arg-type]
+
+
+def staged(nest: Nest, c: Contraction, s: Shape) -> Words | None:
+    """The buffer of words that the contraction reads its windows from, None where it has none (see `words_of`)."""
+    return words_of(nest, c, s) if arithmetic(nest, c, s).group > 1 else None
 
 
 def runs_in_tiles(nest: Nest, c: Contraction) -> bool:

@@ -79,3 +79,14 @@ def test_bytes_at_their_ends_do_not_saturate(image, weights):
 def test_one_tap_and_images_that_leave_the_cache_have_none():
     near = windows(1, 16, 16, (20, 20), (1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1, "nchw")
     assert "words + (" not in run(*near, threads=1)[0].source()
+
+
+def test_weights_that_a_call_gives_are_widened_one_by_one():
+    """Their channels do not lie side by side, so no word of theirs is one read."""
+    rng, b = np.random.default_rng(3), Builder("given")
+    x, w = b.input("x", TensorType(U8, (1, 8, 9, 21))), b.input("w", TensorType(I8, (12, 8, 3, 3)))
+    y = b.op("conv", b.op("cast", x, to="i32"), b.op("cast", w, to="i32"), strides=(1, 1), lo=(1, 1), hi=(1, 1), dilations=(1, 1))
+    b.output("y", y)
+    feed = {"x": rng.integers(0, 256, x.type.shape).astype("u1"), "w": rng.integers(-128, 128, w.type.shape).astype("i1")}
+    program = autocomp.optimize(b.graph(), target="cpu", cache=False)
+    np.testing.assert_array_equal(program.run(feed)["y"], evaluate(b.graph(), feed)["y"])
