@@ -14,7 +14,7 @@ from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.windows import Windows, windows_of
 from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Const, Contract, Expr, Load, Map, Reduce, bound_axes, free_axes, postorder
+from autocomp.ir.body import Const, Contract, Expr, Gather, Index, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left
 from autocomp.ir.monoid_terms import element_work
@@ -64,7 +64,8 @@ class Demand:
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
-    as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits."""
+    as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
+    name along a table's last axis."""
 
     roles: Roles
     work: Work
@@ -81,6 +82,7 @@ class Demand:
     carries: bool = False
     windows: Windows | None = None
     wide: float = 0.0
+    looked_up: float = 0.0
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -114,7 +116,7 @@ def demand_of(k: Kernel) -> Demand:
     roles = roles_of(k)
     domain = prod(dim_hint(a.extent) for a in k.axes)
     extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
-    vector = special = matrix = words = wide = 0.0
+    vector = special = matrix = words = wide = looked_up = 0.0
     dtype = "f32"
     products: list[tuple[float, frozenset[str]]] = []
     nodes = list(postorder(*(s.value for s in k.stores)))
@@ -131,6 +133,8 @@ def demand_of(k: Kernel) -> Demand:
             sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
             words += points * sums * (e.dtype == I32)
             spared += points * (unit == "vector" and id(e) in made) * (1 - min(F32, e.dtype.bytes) / F32)
+        elif isinstance(e, Gather):
+            looked_up += prod(extent[n] for n in free[id(e)] if n in extent) * (not isinstance(e.index[-1], Index))
         elif isinstance(e, Contract):
             flops = 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
             matrix += flops
@@ -173,7 +177,8 @@ def demand_of(k: Kernel) -> Demand:
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
                   _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
-                  _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=wide)  # fmt: skip
+                  _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=wide,
+                  looked_up=looked_up)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

@@ -123,7 +123,7 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
         lines = [whole_lines(a, tile, line, d.extent) for a in d.operands]
         taken = [copied(a, tile, d.extent) for a in d.operands]
         bordered = sum(n for a, (n, _) in zip(d.operands, taken) if a.guarded)
-        looked_up = sum(n for n, step in taken if step > 1)
+        looked_up = d.looked_up + sum(n for n, step in taken if step > 1)
         work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)),
                              vector=work.vector + chip.numbers["border"] * bordered + chip.numbers["looked_up"] * looked_up)  # fmt: skip
         reads = tuple(n * step * a.element * wide for a, wide, (n, step) in zip(d.operands, lines, taken))

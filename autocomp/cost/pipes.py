@@ -127,6 +127,8 @@ def repeat_clocks(call: str, chip: Chip) -> float:
     """Clocks that the vector unit takes for a repeat of an instruction, by its name. Of halves a repeat has twice as many elements, which
     special functions take one by one; only blocks of single precision fold at the unit's rate."""
     name = call.removesuffix(HALVES)
+    if name == "Gather":
+        return chip.numbers["looked_up"]
     if name.startswith("WholeReduce") or (name != call and name.startswith("BlockReduce")):
         return chip.numbers["repeat_fold"]
     return chip.vector["f32"] / chip.special * (1 if name == call else 2) if name in SPECIAL else 1.0

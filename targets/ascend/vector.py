@@ -12,6 +12,7 @@ from autocomp.targets.ascend import words
 from autocomp.targets.ascend.api import fact
 from autocomp.targets.ascend.bordered import Inner, asked_outside, bordered_lines, inner
 from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
+from autocomp.targets.ascend.columns import looked_up
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
 from autocomp.targets.ascend.frames import Frame
@@ -21,7 +22,7 @@ from autocomp.targets.ascend.operand import WORD, Operand, number
 from autocomp.targets.ascend.rearranged import is_turned, picked, strided, turned
 from autocomp.targets.ascend.scalars import Scalars, gathered_lines, is_scalar
 from autocomp.targets.ascend.tables import loaded, slot_text, stored, table
-from autocomp.targets.ascend.whole import EXACT, WRAPPING, Held, compares_words, computed, has_end, is_short, is_word, whole
+from autocomp.targets.ascend.whole import EXACT, WRAPPING, Held, by_columns, compares_words, computed, has_end, is_short, is_word, whole
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -295,6 +296,8 @@ class VectorPart:
     def gathered(self, name: str, e: Gather, b: Buf) -> Operand:
         """Rows that integers name."""
         kind, lane = self.g.kind(b.axes, self.p.name)
+        if by_columns(e) and e.index[-1].name in self.whole.words:  # type: ignore[attr-defined]
+            return looked_up(self, name, e, kind, lane)
         if kind != "full":
             raise UnsupportedOp(f"{name} is looked up for one element a {kind}", where=self.p.name, hint="vector cores copy rows")
         element = stored(b.dtype, self.p.name)

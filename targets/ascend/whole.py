@@ -89,6 +89,8 @@ def is_word(e: Expr, h: Held) -> bool:
         return not e.dtype.is_float and -(2**31) <= int(e.value) < 2**31
     if isinstance(e, Index):
         return e.index.is_affine
+    if isinstance(e, Gather):
+        return e.dtype == I32 and by_columns(e)
     if not isinstance(e, Map) or e.dtype not in (I32, I64):
         return isinstance(e, Map) and computed(e, h)
     if e.fn == "cast":
@@ -122,10 +124,18 @@ def _floats(p: TileProgram) -> frozenset[str]:
         found -= out
 
 
+def by_columns(e: object) -> bool:
+    """Whether a look-up is of elements of rows: its last index is data, all others are affine."""
+    if not isinstance(e, Gather) or not isinstance(e.index[-1], Value):
+        return False
+    return all(isinstance(i, Index) and i.index.is_affine for i in e.index[:-1])
+
+
 def _looked_up(statements: list[Stmt], made: dict[str, list[Stmt]]) -> set[str]:
-    """Values that indices of look-ups are made of: the scalar unit's."""
+    """Values that indices of look-ups of whole rows are made of: the scalar unit's."""
     left = [v.name for s in statements if isinstance(s.expr, Expr) for g in postorder(s.expr) if isinstance(g, Gather)
-            for i in g.index for v in postorder(i) if isinstance(v, Value)]  # fmt: skip
+            for i in g.index[: -1 if by_columns(g) and g.index[-1].dtype == I32 else None] for v in postorder(i)
+            if isinstance(v, Value)]  # fmt: skip
     found: set[str] = set()
     while left:
         if (name := left.pop()) not in found:

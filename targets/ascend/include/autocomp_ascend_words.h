@@ -219,3 +219,17 @@ AC_FN ac_smaller(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, uint32_t n) 
 AC_HALVES(ac_halves_add, ac_Add_i32(w, w, from, s, t, n))
 AC_HALVES(ac_halves_max, ac_larger(w, w, from, n))
 AC_HALVES(ac_halves_min, ac_smaller(w, w, from, n))
+
+// Byte offsets of words' elements in a row that ends with element `last`. Indices outside are the ends.
+AC_FN ac_places(const ac_i32 &d, const ac_i32 &at, int32_t last, uint32_t n) {
+  Maxs(d, at, 0, n);
+  AC_V;
+  Mins(d, d, last, n);
+  AC_V;
+  Muls(d, d, 4, n);
+}
+// Of each of x's rows, `from` elements apart, the elements at some offsets, which are `apart` behind those of the row before.
+AC_T ac_looked_up(const LocalTensor<T> &d, const LocalTensor<T> &x, const ac_i32 &at, uint32_t rows, uint32_t n, uint32_t from, uint32_t to,
+                  uint32_t apart) {
+  for (uint32_t r = 0; r < rows; ++r) Gather(d[r * to], x[r * from], ac_bits(at[r * apart]), 0, n);
+}

@@ -1,0 +1,45 @@
+"""Elements of rows looked up by integers in memory, on the model of Ascend's cores."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
+from tests.helpers import fresh
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+# (table, its type, indices, their type, axis): tails of rows and columns, three axes, a table of integers
+CASES = {"f32": ("90, 48", "f32", "7", "i32", 1), "f16": ("37, 130", "f16", "33", "i64", 1), "bf16": ("4, 19, 64", "bf16", "20", "i64", 2),
+         "i32": ("30, 65", "i32", "20", "i32", 1)}  # fmt: skip
+
+
+def looked_up(case):
+    table, of, indices, integers, axis = CASES[case]
+    text = f"graph g\ninput t: {of}[{table}]\ninput i: {integers}[{indices}]\n%0 = gather(t, i, axis={axis})\noutput out = %0\n"
+    return autocomp.optimize(text, target="ascend:910b")
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+def test_columns_are_looked_up_by_the_vector_unit(case, tmp_path):
+    program = looked_up(case)
+    text = program.source()
+    assert "ac_looked_up(" in text and "instruction scalar" not in text
+    program.executor = AscendExecutor(program, tmp_path, blocks=3)
+    program.verify(seed=fresh.seed())
+
+
+@needs_compiler
+@pytest.mark.parametrize(("was", "by"), [("ac_places(", "if (0) ac_places("), (", 47, ", ", 5, "), ("in1_g[48ull", "in1_g[47ull")])
+def test_a_wrong_place_is_seen(was, by, tmp_path):
+    program = looked_up("f32")
+    assert was in program.source()
+    program.executor = AscendExecutor(program, tmp_path, edit=lambda text: text.replace(was, by), blocks=3)
+    with pytest.raises((ModelFailure, autocomp.VerificationError)):
+        program.verify(seed=1)
+
+
+def test_other_integers_are_the_scalar_units():
+    text = "graph g\ninput t: i64[30, 65]\ninput i: i32[20]\n%0 = gather(t, i, axis=1)\noutput out = %0\n"
+    assert "instruction scalar" in autocomp.optimize(text, target="ascend:910b").source()
