@@ -142,8 +142,9 @@ def rules_test(
     chosen = [r for r in loaded if fnmatchcase(r.name, rule)]
     if not chosen:
         near = get_close_matches(rule, loaded.names, 3)
-        raise AutocompError(f"there is no rule '{rule}'", where="rules test",
-                            hint=f"nearest: {', '.join(near)}" if near else "`autocomp rules list` shows them")  # fmt: skip
+        hint = f"nearest: {', '.join(near)}" if near else "`autocomp rules list` shows them"
+        hint = f"for the rules of a file: autocomp rules check {rule}" if Path(rule).is_file() else hint
+        raise AutocompError(f"there is no rule '{rule}'", where="rules test", hint=hint)
     _report_checks(chosen, loaded, samples, as_json)
 
 

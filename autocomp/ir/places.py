@@ -82,9 +82,11 @@ def summary(places: Iterable[str], most: int = 4) -> str:
         path, node = (found[1], found[2]) if found else (place, "")
         nodes.setdefault(path, []).append(node)
     common = _common([_STEP.findall(path) for path in nodes])
+    common = common if common.strip("./:") else ""  # all names begin with a slash: they stay as the model has them
+    inside = lambda path: path[len(common):].lstrip("./:") if common else path
     shown: list[str] = []
     for path, names in nodes.items():
-        shown += [path[len(common):].lstrip("./:")] if len(path) > len(common) else filter(None, names)
+        shown += [inside(path)] if len(path) > len(common) else filter(None, names)
     few = shown if len(shown) <= most else [*shown[: most - 1], f"{len(shown) - most + 1} more"]
     return ": ".join(filter(None, (common.rstrip("./:"), ", ".join(few))))
 

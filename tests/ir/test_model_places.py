@@ -33,6 +33,7 @@ def test_the_name_alone(place, name):
     (["m.py:12 in f `x`"], "m.py:12"),
     (["m.py:3 in n `x` (called at m.py:12)", "m.py:4 in n `y` (called at m.py:12)"], "m.py: 3 <- 12, 4 <- 12"),
     (["u.py:3 in n `x` (called at m.py:12)", "u.py:3 in n `x` (called at m.py:14)"], "u.py:3 <- m.py: 12, 14"),
+    (["node 0 '/b.4/residual' (Add)", "node 1 '/pool' (ReduceMean)"], "/b.4/residual, /pool"),
     (["node 0 '/enc/q/MatMul' (MatMul)", "node 1 '/enc/q/Add' (Add)"], "/enc/q: MatMul, Add"),
 ])  # fmt: skip
 def test_a_summary_says_what_is_common_once(places, text):
