@@ -205,7 +205,9 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: floa
     runs: list[tuple[str, ...] | None] = []
     guarded = False
     views: dict[tuple[Aff, ...], tuple[str, ...]] = {}
-    sizes = {d.name: Aff.of(dim_hint(d)) for x in (*k.inputs, *k.outputs) for d in x.type.shape if isinstance(d, Sym)}
+    extents = (x.extent for x in (*k.axes, *(x for st in k.stores for x in bound_axes(st.value))))
+    shapes = (d for x in (*k.inputs, *k.outputs) for d in x.type.shape)
+    sizes = {d.name: Aff.of(dim_hint(d)) for d in (*shapes, *extents) if isinstance(d, Sym)}
     for e in nodes:
         if isinstance(e, Load) and e.tensor == a.name and e.index:
             index = tuple(i.substitute(sizes) for i in e.index) if sizes else e.index

@@ -40,7 +40,7 @@ from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.monoid_terms import alone
 from autocomp.ir.rounding import rounded_already, unrounded
 from autocomp.ir.scalar import narrows
-from autocomp.ir.sizes import quotients, spelt
+from autocomp.ir.sizes import quotients, spelt, spelt_together
 from autocomp.ir.types import BOOL, DType, Sym, same_number
 from autocomp.loops.access import simplest
 
@@ -219,6 +219,9 @@ def _over_own_sizes(
                                value=with_indices(s.value, lambda i: i.with_atoms(floors))) for s in stores)  # fmt: skip
     named: frozenset[str] = frozenset().union(*(i.names() for s in stores for i in (*s.index, *indices(s.value))))
     by = spelt(named - {a.name for a in (*domain, *bound)}, dims)
+    if named - {a.name for a in (*domain, *bound)} - {d.name for d in dims if isinstance(d, Sym)} - by.keys():
+        together = lambda i: spelt_together(i, dims)
+        stores = tuple(replace(s, index=tuple(map(together, s.index)), value=with_indices(s.value, together)) for s in stores)
     if not by:
         return stores
     return tuple(replace(s, index=tuple(i.substitute(by) for i in s.index), value=substitute(s.value, by)) for s in stores)

@@ -1,9 +1,9 @@
-"""Sizes that are computed from symbols: `s + 1`, `2*s`, `s + t`, `(s + 1) // 2`, `s*t`. Each is a symbol (`Sym.parts`,
+"""Sizes that are computed from symbols: `s + 1`, `2*s`, `s + t`, `(s + 1) // 2`, `s*t`, `min(s, t)`. Each is a symbol (`Sym.parts`,
 `Sym.factors`), whose value is known with theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations
@@ -25,6 +25,8 @@ def linear(d: Dim) -> Linear:
         return {}, d
     if d.divisor > 1:
         return quotient((dict(d.parts), d.offset), d.divisor)
+    if d.clipped:
+        return {d: 1}, 0
     return (dict(d.parts), d.offset) if d.parts else ({d: 1}, 0)
 
 
@@ -48,6 +50,30 @@ def quotient(of: Linear, by: int) -> Linear:
     return summed([((whole, 0), 1), (({_sized(rest, offset % by, by): 1} if rest else {}, 0), 1)], offset // by)
 
 
+def smaller(a: Linear, b: Linear) -> Linear:
+    """The smaller of two sums: min(s, t) is s less what s has more than t."""
+    return summed([(a, 1), (_clipped(summed([(a, 1), (b, -1)])), -1)])
+
+
+def larger(a: Linear, b: Linear) -> Linear:
+    """The larger of two sums."""
+    return summed([(b, 1), (_clipped(summed([(a, 1), (b, -1)])), 1)])
+
+
+def _clipped(of: Linear) -> Linear:
+    """The larger of a sum and 0."""
+    parts, offset = of
+    known = tuple(sorted(parts.items(), key=lambda p: p[0].name))
+    lo, hi = _least(known, offset), -_least(tuple((s, -n) for s, n in known), -offset)
+    if lo >= 0:
+        return of
+    if hi <= 0:
+        return {}, 0
+    name = f"size_{_text(known, offset, '_plus_', '_times_', '_minus_')}_or_0"
+    multiple = gcd(offset, *(n * s.multiple for s, n in known))
+    return {Sym(name, 0, min(hi, LARGEST), multiple, known, offset, clipped=True): 1}, 0
+
+
 def _sized(parts: Mapping[Sym, int], offset: int, by: int) -> Sym:
     """The symbol of a sum, or of its quotient."""
     known = tuple(sorted(parts.items(), key=lambda p: p[0].name))
@@ -60,21 +86,32 @@ def _sized(parts: Mapping[Sym, int], offset: int, by: int) -> Sym:
 def _least(parts: tuple[tuple[Sym, int], ...], offset: int) -> int:
     """A lower bound of a sum: each symbol at its end, or, for quotients beside what they divide (`s - s // 2`), each quotient as its sum
     over its divisor, less what rounding may take."""
+    if clipped := [(s, k) for s, k in parts if s.clipped]:
+        s, k = max(clipped, key=lambda p: _nested(p[0]))
+        rest: Linear = ({p: n for p, n in parts if p != s}, offset)
+        shares = range(int(k) + 1) if k > 0 else (0, int(k))  # each of k times it is at least 0, and at least the sum
+        return (max if k > 0 else min)(_least(tuple(of.items()), more) for j in shares
+                                       for of, more in [summed([(rest, 1), ((dict(s.parts), s.offset), j)])])  # fmt: skip
     bound = lambda terms: sum(k * (s.lo if k > 0 else s.hi) for s, k in terms)
     found = [bound(parts) + offset]
     if any(s.divisor > 1 for s, _ in parts):
         sums: dict[Sym, Fraction] = {}
-        rest = Fraction(offset)
+        number = Fraction(offset)
         todo = [(s, Fraction(k)) for s, k in parts]
         while todo:
-            s, k = todo.pop()
-            if not s.parts:
-                sums[s] = sums.get(s, Fraction(0)) + k
+            s, share = todo.pop()
+            if not s.parts or s.clipped:
+                sums[s] = sums.get(s, Fraction(0)) + share
                 continue
-            rest += k * Fraction(s.offset - (s.divisor - 1 if k > 0 else 0), s.divisor)
-            todo += [(p, k * n / s.divisor) for p, n in s.parts]
-        found.append(ceil(bound(sums.items()) + rest))
+            number += share * Fraction(s.offset - (s.divisor - 1 if share > 0 else 0), s.divisor)
+            todo += [(p, share * n / s.divisor) for p, n in s.parts]
+        found.append(ceil(bound(sums.items()) + number))
     return max(found)
+
+
+def _nested(s: Sym) -> int:
+    """How many clipped sums stand in one another."""
+    return s.clipped + max((_nested(p) for p, _ in s.parts), default=0)
 
 
 def content(d: Dim) -> tuple[int, tuple[Sym, ...]]:
@@ -82,7 +119,7 @@ def content(d: Dim) -> tuple[int, tuple[Sym, ...]]:
     if isinstance(d, int):
         return d, ()
     number, rest = 1, d
-    if d.parts and d.divisor == 1:
+    if d.parts and d.divisor == 1 and not d.clipped:
         number = gcd(d.offset, *(n for _, n in d.parts))
         rest = size_of(({s: n // number for s, n in d.parts}, d.offset // number))  # type: ignore[assignment]
     return number, rest.factors or (rest,)
@@ -124,7 +161,7 @@ def expression(d: Dim) -> Aff:
     """A size over the symbols that inputs say, and over products of them, each of which is a name of its own."""
     if isinstance(d, int):
         return Aff.of(d)
-    return sum((expression(s) * k for s, k in d.parts), Aff.of(d.offset)) // d.divisor if d.parts else Aff.of(d.name)
+    return sum((expression(s) * k for s, k in d.parts), Aff.of(d.offset)) // d.divisor if d.parts and not d.clipped else Aff.of(d.name)
 
 
 class Known:
@@ -166,6 +203,24 @@ class Known:
         return None if rest else _whole(by, number)
 
 
+    def weaker(self, of: Linear) -> Aff | None:
+        """Of a sum that is never negative, what the sizes give of it that is not negative either: without what is taken off, with floors.
+        None where something unknown is added."""
+        rest, by, number = self._reduced(multiplied_out(of))
+        total, k = _whole(by, number)
+        k = lcm(k, *(n.denominator for n in rest.values()))
+        total = total * (k // _whole(by, number)[1])
+        for a, n in rest.items():
+            inner = self.over((dict(a.parts), a.offset)) if a.divisor > 1 else None
+            if inner is not None:
+                total = total + inner[0] // (a.divisor * inner[1]) * int(n * k)
+            elif n < 0:
+                total = total + int(n * k) * a.lo
+            else:
+                return None
+        return total
+
+
 def _within(s: Sym) -> frozenset[Sym]:
     """What a size is the sum of, and what that is computed from."""
     atoms = frozenset(multiplied_out(linear(s))[0])
@@ -186,9 +241,14 @@ def relations(sizes: tuple[Sym, ...]) -> tuple[Aff, ...]:
     known, found = Known(sizes), list[Aff]()
     for e in known.equal:
         found += [e, -e]
+    for s in sizes:
+        cut = {a: k for a, k in linear(s)[0].items() if a.clipped}  # of min(a, b, c), what is taken off a in all
+        if len(cut) > 1 and len({k > 0 for k in cut.values()}) == 1 and (taken := known.weaker(({a: abs(k) for a, k in cut.items()}, 0))):
+            found.append(taken)
     for a in sorted(known.within.values(), key=lambda a: a.name):
         if a.divisor > 1 and (rounded := known.over(summed([((dict(a.parts), a.offset), 1), (({a: 1}, 0), -a.divisor)]))):
             found += [rounded[0], Aff.of((a.divisor - 1) * rounded[1]) - rounded[0]]
+        found += [x for of in (_beside_clipped(a) if a.clipped else ()) if (x := known.weaker(of)) is not None]
         if a not in sizes and (value := known.over(({a: 1}, 0))):
             found += [value[0] - a.lo * value[1], *([a.hi * value[1] - value[0]] if a.hi < LARGEST else [])]
     quotients = [(a, value) for a in sorted(known.within.values(), key=lambda a: a.name)
@@ -198,6 +258,14 @@ def relations(sizes: tuple[Sym, ...]) -> tuple[Aff, ...]:
             k, n, number = of
             found.append(x * (k * q) - y * (n * p) + number * p * q)
     return tuple(found)
+
+
+def _beside_clipped(a: Sym) -> Iterator[Linear]:
+    """What is never negative of a clipped sum: it is as large as the sum, and no larger than that where what is taken off is least."""
+    yield summed([(({a: 1}, 0), 1), ((dict(a.parts), a.offset), -1)])
+    most = {s: k for s, k in a.parts if k > 0}, a.offset + sum(k * s.lo for s, k in a.parts if k < 0)
+    if _least(tuple(most[0].items()), most[1]) >= 0:
+        yield summed([(most, 1), (({a: 1}, 0), -1)])
 
 
 def _together(a: Sym, b: Sym) -> tuple[int, int, int] | None:
@@ -223,6 +291,18 @@ def spelt(names: Iterable[str], dims: Iterable[Dim]) -> dict[str, Aff]:
         if of is not None and (value := known.over(({of: 1}, 0))):
             found[name] = value[0] // value[1]
     return found
+
+
+def spelt_together(index: Aff, dims: Iterable[Dim]) -> Aff:
+    """An index over sizes that are none of these, as one over these where their sum is known though none of them is: `s - t` of `s - p`
+    and `t - p`."""
+    own = {d.name: d for d in dims if isinstance(d, Sym)}
+    known = Known(own.values())
+    apart = [(x, k) for x, k in index.terms if isinstance(x, str) and x in known.within and x not in own]
+    value = known.over(({known.within[x]: k for x, k in apart}, 0)) if len(apart) > 1 else None
+    if value is None or value[1] != 1:
+        return index
+    return sum((Aff.of(x) * -k for x, k in apart), index) + value[0]
 
 
 def quotients(dims: Iterable[Dim]) -> dict[Atom, Aff]:
@@ -301,7 +381,7 @@ def said(names: Iterable[str], sizes: Iterable[Sym]) -> frozenset[str]:
 
 
 def _solved(values: Mapping[str, int], sizes: tuple[Sym, ...]) -> dict[str, int]:
-    found, left = dict(values), [d for d in sizes if d.parts and d.divisor == 1 and d.name in values]
+    found, left = dict(values), [d for d in sizes if d.parts and d.divisor == 1 and not d.clipped and d.name in values]
     more = True
     while more:
         more = False
@@ -318,4 +398,7 @@ def _solved(values: Mapping[str, int], sizes: tuple[Sym, ...]) -> dict[str, int]
 def _value(d: Sym, values: Mapping[str, int]) -> int:
     if d.factors:
         return prod(_value(s, values) for s in d.factors)
-    return (sum(k * _value(s, values) for s, k in d.parts) + d.offset) // d.divisor if d.parts else values[d.name]
+    if not d.parts:
+        return values[d.name]
+    value = (sum(k * _value(s, values) for s, k in d.parts) + d.offset) // d.divisor
+    return max(value, 0) if d.clipped else value

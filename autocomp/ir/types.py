@@ -101,7 +101,8 @@ def can_be_named(text: str) -> bool:
 class Sym:
     """A named dimension: any int in [lo, hi] that is a multiple of `multiple`. `parts`, `offset`, `divisor`: a size that is computed from
     others, the sum of coefficient * size and the offset, divided and rounded down (`ir.sizes`); no parts for one that inputs say.
-    `factors`: a size that is the product of these.
+    `factors`: a size that is the product of these. `clipped`: the sum where it is more than 0, else 0 (so min(a, b) is a less what a has
+    more than b).
 
     Raises ModelError for a name that is no identifier or an axis of kernels."""
 
@@ -113,6 +114,7 @@ class Sym:
     offset: int = 0
     divisor: int = 1
     factors: tuple[Sym, ...] = ()
+    clipped: bool = False
 
     @property
     def is_computed(self) -> bool:
@@ -138,7 +140,8 @@ def dim_hint(d: Dim, above: float = 0.0, most: int = 1024) -> int:
     if isinstance(d, int):
         return d
     if d.parts:
-        return (sum(k * dim_hint(s, above, most) for s, k in d.parts) + d.offset) // d.divisor
+        value = (sum(k * dim_hint(s, above, most) for s, k in d.parts) + d.offset) // d.divisor
+        return max(value, 0) if d.clipped else value
     if d.factors:
         return prod(dim_hint(s, above, most) for s in d.factors)
     mid = int((max(d.lo, 1) ** (1 - 2 * above) * min(d.hi, most) ** (1 + 2 * above)) ** 0.5) if d.hi > d.lo else d.lo

@@ -91,7 +91,7 @@ def _known(syms: Sequence[Sym]) -> Iterator[Aff]:
             yield s.hi - Aff.of(s.name)
         if s.multiple > 1:
             yield -(Aff.of(s.name) % s.multiple)
-        of = _summed(s, names) if s.parts else None
+        of = _summed(s, names) if s.parts and not s.clipped else None
         if of is not None:
             rest = of - Aff.of(s.name) * s.divisor
             yield from (rest, s.divisor - 1 - rest)
@@ -104,7 +104,7 @@ def _summed(s: Sym, names: set[str]) -> Aff | None:
     """What a computed size is the quotient of, over symbols with these names; None where it has others, or products."""
     total = Aff.of(s.offset)
     for p, k in s.parts:
-        of = Aff.of(p.name) if p.name in names else _summed(p, names) if p.parts else None
+        of = Aff.of(p.name) if p.name in names else _summed(p, names) if p.parts and not p.clipped else None
         if of is None:
             return None
         total = total + (of if p.name in names else of // p.divisor) * k

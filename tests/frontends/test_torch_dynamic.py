@@ -307,3 +307,32 @@ def test_images_go_down_and_up_again():
     program = autocomp.optimize(torch.export.export(module, (torch.randn(1, 2, 16),), dynamic_shapes=({2: 4 * N},)), target="cpu")
     for n in (8, 16, 20):
         compare(module, program, torch.randn(1, 2, n))
+
+
+MINIMA = {
+    "common rows": lambda a, b: a[: torch.sym_min(a.shape[0], b.shape[0])] * b[: torch.sym_min(a.shape[0], b.shape[0])],
+    "the rest of each": lambda a, b: torch.cat([a[torch.sym_min(a.shape[0], b.shape[0]):], b[torch.sym_min(a.shape[0], b.shape[0]):]]),
+    "padded to the longer": lambda a, b: torch.nn.functional.pad(a, (0, 0, 0, torch.sym_max(a.shape[0], b.shape[0]) - a.shape[0])),
+    "a number at most": lambda a, b: a[: torch.sym_min(a.shape[0], 4)].softmax(0) * b.sum(0),
+    "pairs of the shorter": lambda a, b: a[: 2 * torch.sym_min(a.shape[0] // 2, b.shape[0])].reshape(-1, 2, 3).sum(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MINIMA)
+def test_sizes_that_are_the_smaller_or_the_larger_of_two(name: str):
+    module = Apply(MINIMA[name]).eval()
+    sizes = (("a", 2), ("b", 1))
+    spec = tuple({0: torch.export.Dim(n, min=least, max=40)} for n, least in sizes)
+    program = autocomp.optimize(torch.export.export(module, (torch.randn(5, 3), torch.randn(7, 3)), dynamic_shapes=(spec,)), target="cpu")
+    for m, n in ((2, 1), (3, 9), (9, 3), (6, 6), (7, 40)):
+        a, b = torch.randn(m, 3), torch.randn(n, 3)
+        torch.testing.assert_close(program(a, b), module(a, b))
+
+
+def test_an_input_of_a_multiple_may_be_the_least_that_its_dimension_allows():
+    module = Apply(lambda x: x.reshape(x.shape[0] // 2, 2).sum(1))
+    half = torch.export.Dim("half", min=1, max=16)
+    program = autocomp.optimize(torch.export.export(module, (torch.randn(8),), dynamic_shapes=(({0: 2 * half},),)), target="cpu")
+    for n in (2, 4, 32):
+        x = torch.randn(n)
+        torch.testing.assert_close(program(x), module(x))

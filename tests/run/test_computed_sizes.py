@@ -9,7 +9,7 @@ import autocomp
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.text import parse
 from autocomp.ir.builder import Builder
-from autocomp.ir.sizes import linear, total
+from autocomp.ir.sizes import larger, linear, size_of, smaller, total, with_computed
 from autocomp.ir.types import F32, Sym, TensorType
 
 S, T = Sym("s", 2, 96), Sym("t", 1, 8)
@@ -23,6 +23,20 @@ def test_sums():
     assert total([(S, 1), (T, 1)]) == total([(T, 1), (S, 1)])
     with pytest.raises(UnsupportedOp, match=r"the size s - 3 may be -1 \(2 <= s <= 96\)"):
         total([(S, 1)], -3)
+
+
+def test_the_smaller_and_the_larger_of_sums():
+    s, t, u = Sym("s", 2, 9), Sym("t", 1, 8), Sym("u", 3, 7)
+    least, most = size_of(smaller(linear(s), linear(t))), size_of(larger(linear(s), linear(t)))
+    assert (least.lo, least.hi, most.lo, most.hi) == (1, 8, 2, 9)
+    assert smaller(linear(s), linear(total([(s, 1)], 1))) == linear(s)  # always as far apart
+    third = size_of(smaller(linear(least), linear(u)))
+    apart = total([(most, 1), (s, -1)])  # is 0 or more, for all it takes off
+    for a, b, c in ((2, 1, 3), (2, 8, 3), (9, 8, 7), (5, 5, 6)):
+        got = with_computed({"s": a, "t": b, "u": c}, (least, most, third, apart))
+        assert [got[d.name] for d in (least, most, third, apart)] == [min(a, b), max(a, b), min(a, b, c), max(a, b) - a]
+    halves = size_of(smaller(linear(total([(s, 1)], 1)), ({}, 4)))
+    assert with_computed({"s": 2}, (halves,))[halves.name] == 3
 
 
 def graph_of(make):
@@ -47,7 +61,17 @@ def product(b, x, y):
     b.output("z", b.op("matmul", b.op("softmax", s, axes=(1,)), z))
 
 
+def as_far_as_both(b, x, y):
+    n = size_of(smaller(linear(S), linear(T)))
+    cut = lambda z, start, limit: b.op("slice", z, starts=(start, 0), limits=(limit, 4), steps=(1, 1))
+    b.output("z", b.op("mul", cut(x, 0, n), cut(y, 0, n)))
+    b.output("w", b.op("reduce_sum", cut(x, total([(S, 1), (n, -1)]), S), axes=(0,), keepdims=False))
+    b.output("rest", b.op("concat", cut(x, n, S), cut(y, n, T), axis=0))
+
+
 CASES = {
+    "as far as both": (as_far_as_both, lambda x, y: (x[: len(y)] * y[: len(x)], x[-min(len(x), len(y)) :].sum(0),
+                                                     np.concatenate([x[len(y) :], y[len(x) :]]))),
     "joined": (joined, lambda x, y: (np.exp(np.concatenate([x, y, x])),)),
     "differences": (shifted, lambda x, y: (x[1:] - x[:-1], -y)),
     "attention over a join": (product, None),

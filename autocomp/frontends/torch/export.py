@@ -230,7 +230,8 @@ class Reader:
                                     hint="pass it as a tensor: torch.tensor(x)")  # fmt: skip
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
-            self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, int(found.lower)), hi)
+            low = min([int(found.lower), *(_least_of(expr, of, r) for of, r in known.items())])
+            self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, low), hi)
         return self.symbols[str(expr)]
 
     def spoken(self, expr: Any, env: Any) -> str:
@@ -351,3 +352,10 @@ def to_numpy(x: Any) -> np.ndarray:
     if x.dtype == torch.bfloat16:
         return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return x.numpy()  # type: ignore[no-any-return]
+
+
+def _least_of(symbol: Any, expr: Any, bounds: Any) -> int:
+    """What a symbol may be at least where the user bounded a multiple of it: h of `2*h`, which torch takes to be 2 or more itself."""
+    k, rest = expr.as_coeff_Mul()
+    whole = rest == symbol and k.is_Integer and k > 1 and bounds.lower.is_Integer
+    return -(-int(bounds.lower) // int(k)) if whole else 2**31

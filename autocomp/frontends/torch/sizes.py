@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
-from autocomp.ir.sizes import Linear, linear, product, quotient, size_of, summed
+from autocomp.ir.sizes import Linear, larger, linear, product, quotient, size_of, smaller, summed
 from autocomp.ir.types import F64, I64, Dim, Sym
 
 FOLDED = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min"}  # of any number of operands
@@ -104,12 +105,8 @@ class Sizes:
         if kind in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
             of, by = self.linear(expr.args[0].expand(), x, where), int(expr.args[1])
             return summed([(of, 1), (quotient(of, by), -by)])
-        if kind in ("Min", "Max"):  # of sums that are always as far apart
-            sums = [self.linear(e.expand(), x, where) for e in expr.args]
-            apart = [summed([(f, 1), (sums[0], -1)]) for f in sums]
-            if not any(parts for parts, _ in apart):
-                best = (min if kind == "Min" else max)(offset for _, offset in apart)
-                return summed([(sums[0], 1)], best)
+        if kind in ("Min", "Max"):
+            return reduce(smaller if kind == "Min" else larger, (self.linear(e.expand(), x, where) for e in expr.args))
         if kind == "TruncToInt" and (scaled := _scaled(expr.args[0])) is not None:
             size, above, below = scaled
             return quotient(summed([(self.linear(size.expand(), x, where), above)]), below)
