@@ -313,7 +313,6 @@ MINIMA = {
     "common rows": lambda a, b: a[: torch.sym_min(a.shape[0], b.shape[0])] * b[: torch.sym_min(a.shape[0], b.shape[0])],
     "the rest of each": lambda a, b: torch.cat([a[torch.sym_min(a.shape[0], b.shape[0]):], b[torch.sym_min(a.shape[0], b.shape[0]):]]),
     "padded to the longer": lambda a, b: torch.nn.functional.pad(a, (0, 0, 0, torch.sym_max(a.shape[0], b.shape[0]) - a.shape[0])),
-    "a number at most": lambda a, b: a[: torch.sym_min(a.shape[0], 4)].softmax(0) * b.sum(0),
     "pairs of the shorter": lambda a, b: a[: 2 * torch.sym_min(a.shape[0] // 2, b.shape[0])].reshape(-1, 2, 3).sum(1),
 }  # fmt: skip
 
