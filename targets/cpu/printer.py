@@ -246,7 +246,9 @@ class Printer(Rows):
         else:
             outside, self.row = self.row, None if n.vector else n.axis
             extent, folds = extent_in_tile(self.nest, n.axis), self._folds(n)
-            if folds and (not isinstance(extent, int) or extent > SPAN):
+            # windows, whose rows may run side by side elsewhere, are added up in order everywhere
+            least = SPAN + 1 if self.jam else 4 * self.chains
+            if folds and (not isinstance(extent, int) or extent >= least):
                 self._in_parts(n, lo, hi, folds)
             else:
                 back = scans and n.axis in self.nest.backwards
