@@ -16,7 +16,7 @@ from autocomp.targets.ascend.cube import FIX, MTE1, Factor, M, Part, Some
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import extent, strides, tile_of
 from autocomp.targets.ascend.half_scores import COLUMNS
-from autocomp.targets.ascend.tables import stored
+from autocomp.targets.ascend.tables import interface, stored
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import F16
@@ -104,6 +104,8 @@ def folded(sp: Split, f: Factor, apart: int, bordered: bool) -> int:
         return 1
     n, fractal = sp.cube.size(f.rows) // COLUMNS, sp.cube.size("")
     if n < 2 or extent(sp.p, f.rows) % (n * fractal) or tile_of(sp.p, f.rows) != n * COLUMNS:
+        return 1
+    if n * fractal * apart > interface().most("Nd2NzParams", "dstNzMatrixStride"):  # from band to band of values
         return 1
     others = [rows_apart(sp, x) for s in sp.products for x in s.srcs if f.rows in sp.buf[x].axes and x in sp.copied]
     whole = all(apart == tile_of(sp.p, c) == extent(sp.p, c) and apart % fractal == 0 for apart, c in others)

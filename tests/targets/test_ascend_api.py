@@ -108,7 +108,7 @@ def test_every_row_names_its_file_and_numbers_their_page():
     [
         ("band", "p.n = n;", "p.n = n + 4096;", r"MmadParams.n is 41\d\d, which is not in 0..4095"),
         ("band", "p.repeatTimes = n;", "p.repeatTimes = 0;", r"LoadData2DParams.repeatTimes is 0, which is not in 1..255"),
-        ("band", "p.dstNzMatrixStride = 1;", "p.dstNzMatrixStride = 0;", r"Nd2NzParams.dstNzMatrixStride is 0, which is not in 1..65535"),
+        ("band", "p.dstNzMatrixStride = 1;", "p.dstNzMatrixStride = 0;", r"Nd2NzParams.dstNzMatrixStride is 0, which is not in 1..16384"),
         ("rows", "n < 64 ? 1 : n / 64", "n < 64 ? 1 : n / 64 + 256", r"repeatTime is \d+, which is not in 0..255"),
         ("rows", "p.blockCount = rows;", "p.blockCount = rows + 4096;", r"blockCount is \d+, which is not in 1..4095"),
         ("rows", "v[r * 8], 1, rows", "v[r * 8], 65, rows", r"WholeReduceSum: mask is 65, which is not in 1..64"),

@@ -104,7 +104,7 @@ struct Nd2NzParams {
   model::Number<uint16_t> srcDValue{"Nd2NzParams.srcDValue", 0, 1, 65535};
   model::Number<uint16_t> dstNzC0Stride{"Nd2NzParams.dstNzC0Stride", 0, 1, 16384};
   model::Number<uint16_t> dstNzNStride{"Nd2NzParams.dstNzNStride", 0, 1, 16384};
-  model::Number<uint16_t> dstNzMatrixStride{"Nd2NzParams.dstNzMatrixStride", 0, 1, 65535};
+  model::Number<uint16_t> dstNzMatrixStride{"Nd2NzParams.dstNzMatrixStride", 0, 1, 16384};
   Nd2NzParams() = default;
 };
 template <typename T>
