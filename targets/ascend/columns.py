@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.ascend.copies import Region, base_text
+from autocomp.targets.ascend.geometry import values
 from autocomp.targets.ascend.operand import WORD, Operand
 from autocomp.targets.ascend.whole import by_columns
 
@@ -22,6 +23,23 @@ from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.ascend.vector import VectorPart
+
+
+def named(p: TileProgram) -> TileProgram:
+    """The program with last indices that are computed where they are used as values of their own."""
+    axes = {b.name: b.axes for b in p.bufs}
+    for s, _ in walk(p.body):
+        e = s.expr
+        if not isinstance(e, Gather) or not isinstance(last := e.index[-1], Map) or last.dtype not in (I32, I64) or not values(last):
+            continue
+        name = f"{s.dst}_at"
+        used = {a for v in values(last) for a in axes.get(v, ())}
+        look_up = replace(s, expr=Gather(e.dtype, e.tensor, (*e.index[:-1], Value(last.dtype, name))))
+        if not by_columns(look_up.expr):
+            continue
+        bufs = (*p.bufs, Buf(name, last.dtype, tuple(a for a, _ in p.axes if a in used), "fragment"))
+        return named(replace(p, body=_replaced(p.body, {id(s): (Stmt("map", name, expr=last), look_up)}), bufs=bufs))
+    return p
 
 
 def narrowed(p: TileProgram) -> TileProgram:

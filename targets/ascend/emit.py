@@ -9,7 +9,7 @@ from math import prod
 
 from autocomp.targets.ascend import words
 from autocomp.targets.ascend.ahead import Late, ahead, factors_first
-from autocomp.targets.ascend.columns import narrowed
+from autocomp.targets.ascend.columns import named, narrowed
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
@@ -51,7 +51,7 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
-    p = narrowed(p)
+    p = narrowed(named(p))
     if "half_scores" in directives and half_scores(p) is None:
         directives = [d for d in directives if d != "half_scores"]
     if "mma_row_sums" in directives and "half_scores" not in directives and (beside := row_sums(p)) is not p:

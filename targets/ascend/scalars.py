@@ -46,6 +46,13 @@ class Scalars:
                                 hint="see scalar in targets/ascend/instructions.yaml")  # fmt: skip
         return str(form).format(*(self.text(a, rows) for a in e.operands))
 
+    def varies(self, e: Expr, axis: str) -> bool:
+        """Whether an integer is another one along an axis."""
+        if isinstance(e, Value):
+            source = self.known.get(e.name)
+            return axis in source.axes if isinstance(source, Tensor) else source is None or self.varies(source, axis)
+        return axis in e.index.names() if isinstance(e, Index) else any(self.varies(a, axis) for a in e.args)
+
     def element(self, t: Tensor, rows: Mapping[str, str]) -> str:
         step, offset = strides(t, self.p.name)
         at = [base_text(step, offset, self.start), *(f"{step[a]}ull * {rows[a]}" for a in t.axes if step[a] and a in rows)]
@@ -59,6 +66,9 @@ def gathered_lines(e: Gather, s: Scalars, g: Geometry, lane: str, true: Mapping[
     last = e.index[-1]
     if not (isinstance(last, Index) and lane in last.index.names() and last.index.coef(lane) == 1 and last.index.is_affine):
         raise UnsupportedOp(f"elements of {t.name} are looked up one by one along axis {lane}", where=s.p.name,
+                            hint="vector cores copy rows; look up whole rows")  # fmt: skip
+    if any(s.varies(index, lane) for index in e.index[:-1]):
+        raise UnsupportedOp(f"each element of a row of {t.name} is looked up in another row, along axis {lane}", where=s.p.name,
                             hint="vector cores copy rows; look up whole rows")  # fmt: skip
     ends = [last.index.coef(a) * (extent(s.p, a) - 1) for a in last.index.names()]
     if last.index.const + sum(min(0, x) for x in ends) < 0 or last.index.const + sum(max(0, x) for x in ends) >= _known(t.shape[-1], t):

@@ -11,12 +11,15 @@ from tests.helpers import fresh
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 # (table, its type, indices, their type, axis): tails of rows and columns, three axes, a table of integers
 CASES = {"f32": ("90, 48", "f32", "7", "i32", 1), "f16": ("37, 130", "f16", "33", "i64", 1), "bf16": ("4, 19, 64", "bf16", "20", "i64", 2),
-         "i32": ("30, 65", "i32", "20", "i32", 1)}  # fmt: skip
+         "i32": ("30, 65", "i32", "20", "i32", 1), "one row": ("300", "f16", "20", "i64", 0),
+         "each": ("3, 37, 130", "f32", "3, 37, 33", "i64", 2)}  # fmt: skip
 
 
 def looked_up(case):
-    table, of, indices, integers, axis = CASES[case]
-    text = f"graph g\ninput t: {of}[{table}]\ninput i: {integers}[{indices}]\n%0 = gather(t, i, axis={axis})\noutput out = %0\n"
+    """Elements named one by one where there are as many indices as axes."""
+    table, of, indices, integers, axis = CASES[case] if isinstance(case, str) else case
+    op = "gather_elements" if "," in indices else "gather"
+    text = f"graph g\ninput t: {of}[{table}]\ninput i: {integers}[{indices}]\n%0 = {op}(t, i, axis={axis})\noutput out = %0\n"
     return autocomp.optimize(text, target="ascend:910b")
 
 
@@ -38,6 +41,15 @@ def test_a_wrong_place_is_seen(was, by, tmp_path):
     program.executor = AscendExecutor(program, tmp_path, edit=lambda text: text.replace(was, by), blocks=3)
     with pytest.raises((ModelFailure, autocomp.VerificationError)):
         program.verify(seed=1)
+
+
+@needs_compiler
+def test_elements_of_other_rows_are_not_copied_as_rows(tmp_path):
+    """The first element's row was taken for all of its row: a wrong result. It is the scalar unit's."""
+    program = looked_up(("37, 130", "f16", "33, 130", "i32", 0))
+    assert "instruction scalar" in program.source()
+    program.executor = AscendExecutor(program, tmp_path, blocks=3)
+    program.verify(seed=fresh.seed())
 
 
 def test_other_integers_are_the_scalar_units():
