@@ -16,7 +16,7 @@ from autocomp.frontends.onnx.model import Model
 from autocomp.frontends.onnx.scope import Scope, Value
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
-from autocomp.ir.types import DType, TensorType
+from autocomp.ir.types import Dim, DType, Sym, TensorType
 
 AP = onnx.AttributeProto
 
@@ -106,6 +106,13 @@ class Call:
         if len(v) != 1:
             self.broken(f"operand {i} must be one integer, but has {len(v)}")
         return v[0]
+
+    def static_sizes(self, i: int) -> tuple[Dim, ...]:
+        """`static_ints`, of which some may be sizes that are known when it runs."""
+        a = self.static(i)
+        if a.dtype != object or a.ndim > 1:
+            return self.static_ints(i)
+        return tuple(v if isinstance(v, Sym) else int(v) for v in a.reshape(-1))
 
     def ints_at(self, name: str, i: int) -> tuple[int, ...] | None:
         """Integers that older opsets give as attribute `name` and newer ones as operand i; None where neither is there."""

@@ -6,8 +6,9 @@ The size of a symbolic dimension is known as its symbol: arrays that hold symbol
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,18 @@ from autocomp.ir.body import bound_axes
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import Sym, dtype_of
+from autocomp.ir.sizes import larger, linear, product, quotient, size_of, smaller, total
+from autocomp.ir.types import Dim, Sym, dtype_of
 
 FOLD_ELEMENTS = 4096
 """A constant subgraph's value is computed at import when it and its operands have at most this many elements each."""
 
 FEW = 64
 """Elements below which an op is counted by them alone."""
+
+class Uncomputed(UnsupportedOp):
+    """Something is computed from a symbol that is no size: its value is known when the program runs."""
+
 
 class ValueNeeded(UnsupportedOp):
     """A value must be known while compiling but depends on graph inputs; `inputs` names them.
@@ -90,6 +96,8 @@ class Constants:
             return node
         try:
             value = self.value(node, name, name)
+        except Uncomputed:  # nobody asked for it
+            return node
         except UnsupportedOp:
             if self._effort.spent:  # nobody asked for it
                 return node
@@ -119,19 +127,46 @@ class Constants:
             return np.asarray(OPS[n.op].reference(args, n.attrs, n.type)).astype(n.type.dtype.numpy, copy=False)
 
     def _symbolic(self, n: Node, args: tuple[np.ndarray, ...], what: str, where: str) -> np.ndarray:
-        """Moving symbols about (gather, concat, slice, reshape) is fine; computing with them is not."""
+        """Symbols are moved about (gather, concat, slice, reshape), and sizes computed from them where these are sizes (`ir.sizes`)."""
         if n.op == "cast":
             return args[0]
         try:
-            out = np.asarray(OPS[n.op].reference(args, n.attrs, n.type))
-        except TypeError:
+            of = ARITHMETIC.get(n.op)
+            out = np.asarray(np.frompyfunc(of, 2, 1)(*args) if of else OPS[n.op].reference(args, n.attrs, n.type), object if of else None)
+        except UnsupportedOp as e:  # a size that may be negative
+            raise Uncomputed(f"{what}: {e.what}", where=where, hint=e.hint) from None
+        except (TypeError, KeyError):
             names = sorted({v.name for a in args for v in a.reshape(-1) if isinstance(v, Sym)})
-            raise UnsupportedOp(
+            raise Uncomputed(
                 f"{what} computes '{n.op}' of the symbolic dimension {', '.join(names)}",
                 where=where,
                 hint=f"fix it: dims={{'{names[0]}': 1}}",
             ) from None
         return out if any(isinstance(v, Sym) for v in out.reshape(-1)) else out.astype(n.type.dtype.numpy)
+
+
+def _divided(a: Dim, by: Dim) -> Dim:
+    if not isinstance(by, int) or by < 1:
+        raise TypeError(f"a size divided by {by}")
+    return size_of(quotient(linear(a), by))
+
+
+ARITHMETIC: Mapping[str, Callable[[Any, Any], Dim]] = {  # of sizes of which one is a symbol
+    "add": lambda a, b: total([(_whole(a), 1), (_whole(b), 1)]), "sub": lambda a, b: total([(_whole(a), 1), (_whole(b), -1)]),
+    "mul": lambda a, b: product([_whole(a), _whole(b)]), "idiv": lambda a, b: _divided(_whole(a), _whole(b)),
+    "mod": lambda a, b: total([(_whole(a), 1), (product([_whole(b), _divided(_whole(a), _whole(b))]), -1)]),
+    "min": lambda a, b: size_of(smaller(linear(_whole(a)), linear(_whole(b)))),
+    "max": lambda a, b: size_of(larger(linear(_whole(a)), linear(_whole(b)))),
+}  # fmt: skip
+
+
+def _whole(x: Any) -> Dim:
+    """An element of an array of sizes."""
+    if isinstance(x, Sym):
+        return x
+    if int(x) != x:
+        raise TypeError(f"a size of {x}")
+    return int(x)
 
 
 def _operations(n: Node) -> int:

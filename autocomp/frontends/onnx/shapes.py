@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import MAX_GENERATED_BYTES
 from autocomp.frontends.onnx.registry import LOWERINGS, Lowering, lower
+from autocomp.ir import sizes
 from autocomp.ir.node import Node
 from autocomp.ir.ops.repeats import PAD_MODES
 from autocomp.ir.types import I64, Dim, Sym, TensorType, dtype_of, may_be_one
@@ -34,22 +37,22 @@ def reshape_op(c: Call) -> Node:
     if not c.flag("allowzero", 0):
         want = [x.type.shape[k] if d == 0 else d for k, d in enumerate(want)]
     if -1 in want:
-        left = [d for d in x.type.shape if isinstance(d, Sym)]
-        for d in want:
-            if isinstance(d, Sym):
-                if d not in left:
-                    c.broken(f"cannot reshape {x.type} into {want}")
-                left.remove(d)
-        total = prod(d for d in x.type.shape if isinstance(d, int))
-        rest = prod(d for d in want if isinstance(d, int) and d != -1)
-        if rest == 0 or total % rest or want.count(-1) > 1:
+        given = [d for d in want if d != -1]
+        if want.count(-1) > 1 or 0 in given:
             c.broken(f"cannot reshape {x.type} into {[str(d) for d in want]}")
-        if left and (len(left) > 1 or total != rest):
-            c.refuse(
-                f"reshapes {x.type} so that a symbolic dimension is split or merged", hint=f"fix it: dims={{'{left[0]}': 1}}"
-            )
-        want[want.index(-1)] = left[0] if left else total // rest
+        want[want.index(-1)] = _left(c, x, given)
     return reshape(c, x, tuple(want))
+
+
+def _left(c: Call, x: Node, given: list[Dim]) -> Dim:
+    """The size that takes what other sizes of a new shape leave."""
+    (total, left), (number, taken) = sizes.content(sizes.product(x.type.shape)), sizes.content(sizes.product(given))
+    over = Counter(taken) - Counter(left)
+    if not over and total % number == 0:
+        return sizes.product([total // number, *(Counter(left) - Counter(taken)).elements()])
+    if not left:
+        c.broken(f"cannot reshape {x.type} into {[*map(str, given), '-1']}")
+    c.refuse(f"reshapes {x.type} into {', '.join(map(str, given))} and a rest that is no size", hint=f"fix it: dims={{'{left[0]}': 1}}")
 
 
 @lower("Flatten")
@@ -57,15 +60,7 @@ def flatten(c: Call) -> Node:
     x = c.x()
     axis = c.int_attr("axis", 1)
     axis = axis + x.type.rank if axis < 0 else axis
-    return reshape(c, x, tuple(_merge(c, s) for s in (x.type.shape[:axis], x.type.shape[axis:])))
-
-
-def _merge(c: Call, dims: tuple[Dim, ...]) -> Dim:
-    syms = [d for d in dims if isinstance(d, Sym)]
-    fixed = prod(d for d in dims if isinstance(d, int))
-    if syms and (len(syms) > 1 or fixed != 1):
-        c.refuse(f"merges the symbolic dimension {syms[0]} with others", hint=f"fix it: dims={{'{syms[0]}': 1}}")
-    return syms[0] if syms else fixed
+    return reshape(c, x, tuple(sizes.product(s) for s in (x.type.shape[:axis], x.type.shape[axis:])))
 
 
 @lower("Squeeze")
@@ -128,24 +123,36 @@ def cut(c: Call, x: Node, spans: Mapping[int, tuple[Dim, Dim, int]]) -> Node:
 @lower("Slice")
 def slice_op(c: Call) -> Node:
     x = c.x()
+    starts: tuple[Dim, ...]
+    ends: tuple[Dim, ...]
     if c.opset < 10:
         starts, ends = c.ints_attr("starts") or (), c.ints_attr("ends") or ()
         given, steps = c.ints_attr("axes"), None
     else:
-        starts, ends = c.static_ints(1), c.static_ints(2)
+        starts, ends = c.static_sizes(1), c.static_sizes(2)
         given, steps = (c.static_ints(3) if c.has(3) else None), (c.static_ints(4) if c.has(4) else None)
     axes = c.axes(given if given is not None else tuple(range(len(starts))), x.type.rank)
-    spans = {}
+    spans: dict[int, tuple[Dim, Dim, int]] = {}
     for axis, start, end, step in zip(axes, starts, ends, steps or (1,) * len(starts), strict=True):
         d = x.type.shape[axis]
-        if isinstance(d, Sym):
-            if (start, step) == (0, 1) and end >= d.hi:
-                continue
-            c.refuse(f"slices the symbolic dimension {d}", hint=f"fix it: dims={{'{d}': 1}}")
         if step == 0:
             c.broken("has a step of 0")
-        spans[axis] = _span(start, end, step, d)
+        if isinstance(d, int) and isinstance(start, int) and isinstance(end, int):
+            spans[axis] = _span(start, end, step, d)
+            continue
+        if step < 0:
+            c.refuse(f"slices {d} backwards, a size that is known when it runs", hint="fix the dimension with dims={...}")
+        lo, hi = (_within(v, d) for v in (start, end))
+        if (lo, hi, step) != (0, d, 1):
+            spans[axis] = lo, sizes.size_of(sizes.larger(sizes.linear(lo), sizes.linear(hi))), step
     return cut(c, x, spans) if spans else x
+
+
+def _within(v: Dim, d: Dim) -> Dim:
+    """A limit of a slice within a dimension of d: counted from its end where it is negative, and no further than its ends."""
+    if isinstance(v, int) and v < 0:
+        return sizes.size_of(sizes.larger(sizes.summed([(sizes.linear(d), 1)], v), ({}, 0)))
+    return sizes.size_of(sizes.smaller(sizes.linear(v), sizes.linear(d)))
 
 
 def _span(start: int, end: int, step: int, d: int) -> tuple[int, int, int]:
@@ -255,22 +262,33 @@ def trilu(c: Call) -> Node:
 def pad(c: Call) -> Node:
     x = c.x()
     rank = x.type.rank
-    pads = c.ints_at("pads" if c.opset >= 2 else "paddings", 1) or ()
+    pads: tuple[Dim, ...] = (c.static_sizes(1) if c.has(1) else c.ints_attr("pads" if c.opset >= 2 else "paddings")) or ()
     axes = c.axes(c.static_ints(3), rank) if c.has(3) else tuple(range(rank))
     if len(pads) != 2 * len(axes):
         c.broken(f"has {len(pads)} pads for {len(axes)} axes")
-    lo, hi = [0] * rank, [0] * rank
+    lo: list[Any] = [0] * rank
+    hi: list[Any] = [0] * rank
     for k, axis in enumerate(axes):
         lo[axis], hi[axis] = pads[k], pads[k + len(axes)]
         d = x.type.shape[axis]
-        if isinstance(d, int) and min(lo[axis], 0) + min(hi[axis], 0) < -d:
+        if isinstance(d, int) and all(isinstance(n, int) for n in (lo[axis], hi[axis])) and min(lo[axis], 0) + min(hi[axis], 0) < -d:
             c.broken(f"removes {lo[axis]} and {hi[axis]} elements of a dimension of {d}")
     mode = c.str_attr("mode", "constant")
     if mode == "constant":
         value = c.static(2).reshape(-1)[0].item() if c.has(2) else c.float_attr("value", 0.0) if c.opset < 11 else 0.0
-        return c.op("pad", x, lo=tuple(lo), hi=tuple(hi), value=value if x.type.dtype.is_float else int(value))
+        value = value if x.type.dtype.is_float else int(value)
+        fixed = lambda ns: tuple(n if isinstance(n, int) else 0 for n in ns)
+        x = c.op("pad", x, lo=fixed(lo), hi=fixed(hi), value=value)
+        for axis in (k for k in range(rank) if isinstance(lo[k], Sym) or isinstance(hi[k], Sym)):
+            shape, one = x.type.shape, c.const(value, x.type.dtype)
+            sides = [(c.op("broadcast", one, shape=(*shape[:axis], n, *shape[axis + 1 :])),) if isinstance(n, Sym) else ()
+                     for n in (lo[axis], hi[axis])]  # fmt: skip
+            x = c.op("concat", *sides[0], x, *sides[1], axis=axis)
+        return x
     if mode not in PAD_MODES:
         c.broken(f"has unknown mode '{mode}'")
+    if size := next((n for n in pads if isinstance(n, Sym)), None):
+        c.refuse(f"pads by {size}, a size that is known when it runs, in mode {mode}", hint="fix the dimension with dims={...}")
     if min((*lo, *hi), default=0) < 0:  # what is removed is removed first
         shape = c.shape(x)
         x = cut(c, x, {k: (max(-lo[k], 0), shape[k] + min(hi[k], 0), 1) for k in range(rank)})
