@@ -108,7 +108,7 @@ class Prices:
             if online and not any(s.nodes[i].form.kind == "contract" for i in cut.heavy):
                 eff *= limits.get("warp_matrix", 1.0)  # scores from memory: no warpgroup multiplies what waves load and exponentiate
             elif online and m:
-                eff, m = eff * self._filled(m), 0
+                eff, m = eff * self._filled(m) * (1.0 if whole else limits.get("warp_matrix", 1.0)), 0
             elif not whole:
                 eff *= limits.get("warp_matrix", 1.0)
         return Work(

@@ -27,6 +27,7 @@ from autocomp.rewrite.vocabulary import arity_rule
 
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
+FEW = 3  # operands up to which those that products and reductions spare are kept beside: joins of many would take three times as long
 KINDS = 16  # bits that count the operands of one kind
 
 
@@ -128,11 +129,15 @@ class Enumerator:
         found = sorted(found, key=lambda x: (x.flow, x.order())) if ties else found
         kept: list[Cut] = []
         count: dict[str, int] = {}
+        quick: dict[str, Cut] = {}  # of each kind the product or reduction that itself takes least: its readers may take no longer for it
         for cut in found:
             kind = self._kind(cut, cut.record.kind, apart=True)
+            if cut.heavy and (kind not in quick or cut.time < quick[kind].time):
+                quick[kind] = cut
             if count.get(kind, 0) < KEEP:
                 count[kind] = count.get(kind, 0) + 1
                 kept.append(cut)
+        kept += [cut for cut in quick.values() if not any(cut is x for x in kept)]
         self.cuts[c] = kept
         self._settle((c,), kept[0].flow)
 
@@ -170,7 +175,8 @@ class Enumerator:
                     for p in partial for o, n in zip(choices, digit) if p.joins(o)]  # fmt: skip
             if len(made) > 4 * KEEP:
                 made.sort(key=lambda m: (m[2], m[0].ops + m[1].ops))
-                made = self._spread(made)
+                also = self._spread_of_heavy(made, node.id in self._heavy) if len(node.enode.children) <= FEW else []
+                made = self._spread(made) + also
             partial = [p.and_(o, took, key) for p, o, took, key in made]
         chosen = [p.parts for p in partial]
         if all(any(x.cut is not None for x in parts) for parts in chosen):
@@ -192,6 +198,19 @@ class Enumerator:
                 count[m[3]] = n + 1
                 out.append(m)
         return out
+
+    def _spread_of_heavy(self, made: list[tuple[Joined, Part, int, int]], heavy: bool) -> list[tuple[Joined, Part, int, int]]:
+        """The few more that take least where what products and reductions among the operands (or all operands of `heavy` ones) take counts
+        too, or alone: one that reads stored factors may do with less than those whose leaves took less, which compute the factors again."""
+        took = [sum([x.cut.time for x in (*m[0].parts, m[1]) if x.cut is not None and (heavy or x.cut.heavy)]) for m in made]
+        if not any(took):
+            return []
+        first = {id(m) for m in self._spread(made)}
+        more: dict[int, tuple[Joined, Part, int, int]] = {}
+        for share in (1 / TICKS, 0.0):
+            order = sorted(range(len(made)), key=lambda i: (share * made[i][2] + took[i], made[i][2]))
+            more |= {id(m): m for m in self._spread([made[i] for i in order])}
+        return [m for i, m in more.items() if i not in first]
 
     def _operand(self, node: SubjectNode, j: int, child: int) -> list[Part]:
         s = self.subject
