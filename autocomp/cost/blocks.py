@@ -62,11 +62,14 @@ class BlockModel:
             work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
                         copies)  # fmt: skip
             roof = self._roofs[key, blocks] = timer(work, chip)
-        beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, t) if form == "contract" else s.resident
+        by_lanes = by_lanes and bool(t.shape)
+        beside = s.resident
+        if form == "contract":
+            beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, self.d, t, by_lanes=by_lanes)
         eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if by_lanes and t.shape:
-            warps = beside * s.threads / chip.lanes()
-            eff = lanes.share(s, chip, self.d, t.rows, t.shape[1]) * min(1.0, warps / of["lane_warps"])
+            eff = lanes.share(s, chip, self.d, t.rows, t.columns)
+            eff *= lanes.hidden(s, chip, self.d, t.rows, t.columns, -(-blocks // chip.cores), beside)
         if form == "online":
             eff = 1.0 if s.roles == "warp_specialise" else of["warp_matrix"]
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
@@ -227,7 +230,7 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
         beside *= of["four_teams"] / (1.0 if "mma_row_sums" in s.directives else of["sums_by_matrix"])
         beside /= 1.0 if "exp2_scores" in s.directives else of["scores_base_two"]
     beside *= of["two_teams"] if s.roles == "warp_specialise" and teams == 2 and s.resident == 1 else 1.0
-    together = _beside(s, chip, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
+    together = _beside(s, chip, d, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
     alone = last * (of["lone_clock"] * (matrix + vector + special) + of["turn"])
     ends = of["tile_ends_clocks"] / chip.clock * (of["persistent_ends"] if s.persistent else 1.0)
@@ -287,13 +290,14 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
 
 
-def _beside(s: Schedule, chip: Chip, t: Tile, scores: float = 0.0) -> int:
+def _beside(s: Schedule, chip: Chip, d: Demand, t: Tile, scores: float = 0.0, by_lanes: bool = False) -> int:
     """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (sums
-    and what is beside them, `scores` of an online contraction) and rings."""
+    and what is beside them, `scores` of an online contraction, factors of those `by_lanes`) and rings."""
     of = chip.numbers
     if s.roles == "warp_specialise":
         return s.resident
-    sums = min(chip.limits["registers"], scores + prod(t.shape[:2]) / s.threads + of["beside_sums"])
+    held = lanes.registers(s, chip, d, t.rows, t.columns) if by_lanes else scores + prod(t.shape[:2]) / s.threads
+    sums = min(chip.limits["registers"], held + of["beside_sums"])
     ring = s.stages * t.slot + chip.numbers["shared_reserved"]
     room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),
                of["resident_blocks"])  # fmt: skip

@@ -15,6 +15,7 @@ from autocomp.ir.schedule import Schedule
 ROUNDED = constant("sheet_rounding")
 SQUARE = "square"  # a schedule's instruction
 PIECE = int(constant("piece_results"))  # results of a row that a thread has side by side
+LEAST = 2 * PIECE * PIECE  # results of a thread, for which `lane_warps` was measured
 ACROSS = int(constant("piece_lanes"))  # lanes that lie along a row of a wave's results
 
 
@@ -32,24 +33,56 @@ def even(s: Schedule, chip: Chip) -> tuple[int, int]:
 def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
     """Share of the rate of multiply-adds that a tile of m x n reaches: of what is issued for a step in depth, multiply-adds; or of the time
     in which shared memory brings their factors; less what pads the waves' results."""
-    of = chip.numbers
-    lanes = chip.lanes()
-    waves = max(1, s.threads // lanes)
-    down = lanes // ACROSS * (PIECE if s.instruction == SQUARE else 1)
-    rows, cols = _shared_out(m, n, waves, down, PIECE * ACROSS)
-    high, wide = -(-m // (rows * down)) * (down * ACROSS // lanes), -(-n // (cols * PIECE * ACROSS)) * PIECE
+    of, lanes, (high, wide) = chip.numbers, chip.lanes(), _piece(s, chip, m, n)
     summed = {a.name for a in d.roles.depth}
     left = [o for o in d.operands if o.factor and {a.name for a in d.roles.rows} & o.axes]
     whole = s.instruction == SQUARE or all(not o.contiguous and summed & o.axes for o in left)
     reads = (high / PIECE if whole else high) + wide / PIECE
-    passes = high + wide  # a wide access takes one for each quarter of the lanes
+    passes = of["wide_passes"] * (high + wide) / PIECE
     copied = d.narrow[0] * m + d.narrow[1] * n + ((not d.narrow[0]) * m + (not d.narrow[1]) * n) / PIECE
     sums = high * wide
     reads_a_clock = max(1, round(chip.memory("shared").bandwidth / (F32 * lanes * chip.cores * chip.clock)))
     issued = sums + reads + of["copy_issues"] * copied / s.threads + of["step_issues"]
-    clocks = max(sums / of["fma_rate"], issued / of["issue"], passes / reads_a_clock)
+    clocks = max(sums / of["fma_rate"], issued / (of["issue"] * of["issued_sums"]), passes / reads_a_clock)
     filled = min(1.0, m * n / (sums * s.threads))
     return float(filled * sums / of["fma_rate"] / clocks)
+
+
+def _piece(s: Schedule, chip: Chip, m: int, n: int) -> tuple[int, int]:
+    """Rows and columns of a thread's results of a tile of m x n."""
+    lanes = chip.lanes()
+    down = lanes // ACROSS * (PIECE if s.instruction == SQUARE else 1)
+    rows, cols = _shared_out(m, n, max(1, s.threads // lanes), down, PIECE * ACROSS)
+    return -(-m // (rows * down)) * (down * ACROSS // lanes), -(-n // (cols * PIECE * ACROSS)) * PIECE
+
+
+def registers(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> int:
+    """Registers of a thread's results and of what it has read of both factors: a step in depth of those that lie along results, a whole
+    access of those that lie along depth. With `beside_sums` ptxas 13.0 (sm_90a) took 166 for 8 x 8 of two along depth (168 by this), 253
+    for 8 x 16 (255, all there are), 122 and 196 for two along results (120 and 192)."""
+    sides, summed = _piece(s, chip, m, n), {a.name for a in d.roles.depth}
+    rows = {a.name for a in d.roles.rows}
+    held = 0
+    for o in d.operands:
+        if o.factor:
+            held += sides[0 if rows & o.axes else 1] * (PIECE if not o.contiguous and summed & o.axes else 1)
+    return sides[0] * sides[1] + held
+
+
+def hidden(s: Schedule, chip: Chip, d: Demand, m: int, n: int, blocks: int, beside: int) -> float:
+    """Share of its rate that a core reaches with so many blocks of m x n, `beside` at once.
+
+    Warps stay with their scheduler: three blocks of two take as long as four. Too few of them hide no reads of factors, the fewer the more
+    results each has and registers for what it reads next. What is left over lands together on the cores that are done first: a part of a
+    whole round, however few they are (609 blocks, four a core, took 185 us where five tiles' time was 136; H200, 2026-11-27).
+    """
+    of, (high, wide), warps = chip.numbers, _piece(s, chip, m, n), s.threads / chip.lanes()
+    full = registers(s, chip, d, m, n) + of["beside_sums"] > chip.limits["registers"]  # none are left for what is read next
+    need = max(of["schedulers"], of["lane_warps"] * (1.0 if full else min(1.0, LEAST / (high * wide))))
+    even = lambda b: -(-b * warps // of["schedulers"]) * of["schedulers"]
+    turn = max(even(beside), need)
+    whole, rest = divmod(blocks, beside)
+    return blocks * warps / (whole * turn + (max(even(rest), of["last_round"] * turn) if rest else 0.0))
 
 
 def _shared_out(m: int, n: int, waves: int, down: int, across: int) -> tuple[int, int]:
