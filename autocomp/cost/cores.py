@@ -308,7 +308,7 @@ class CoreModel:
         read = prod(1 + sum(n * (self.d.extent[x] - 1) for x, n in at) for at in a.places[0]) if len(a.places) == 1 else points
         if a.element != 1 or points < of["staged_words"] * read:
             return 0.0
-        return self._packing(a, again, width, tile) * read / points + points * again / 4 * of["word_clocks"] / self.chip.clock
+        return self._packing(a, again, width, tile) * read / points + points * again / F32 * of["word_clocks"] / self.chip.clock
 
     def _in_place(self, a: Operand, tile: Sizes) -> bool:
         """Is a factor read where it lies? Whole vectors of columns side by side, one step of depth near the next."""

@@ -50,7 +50,7 @@ def facts() -> HostFacts:
     size = _caches()
     sizes = (size.get("l1", 0), size.get("l2", 0), size.get("l3", 0))
     return HostFacts(model, arch, usable_cores(), width, registers, *sizes, bool(DOT_BYTES.get(arch, set()) & flags),
-                     width == 64 and make in HALVES)  # fmt: skip
+                     arch == "x86-64-v4" and make in HALVES)  # fmt: skip
 
 
 def usable_cores() -> int:

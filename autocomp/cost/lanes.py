@@ -15,7 +15,6 @@ from autocomp.ir.schedule import Schedule
 ROUNDED = constant("sheet_rounding")
 SQUARE = "square"  # a schedule's instruction
 PIECE = int(constant("piece_results"))  # results of a row that a thread has side by side
-LEAST = 2 * PIECE * PIECE  # results of a thread, for which `lane_warps` was measured
 ACROSS = int(constant("piece_lanes"))  # lanes that lie along a row of a wave's results
 
 
@@ -78,7 +77,7 @@ def hidden(s: Schedule, chip: Chip, d: Demand, m: int, n: int, blocks: int, besi
     """
     of, (high, wide), warps = chip.numbers, _piece(s, chip, m, n), s.threads / chip.lanes()
     full = registers(s, chip, d, m, n) + of["beside_sums"] > chip.limits["registers"]  # none are left for what is read next
-    need = max(of["schedulers"], of["lane_warps"] * (1.0 if full else min(1.0, LEAST / (high * wide))))
+    need = max(of["schedulers"], of["lane_warps"] * (1.0 if full else min(1.0, of["lane_results"] / (high * wide))))
     even = lambda b: -(-b * warps // of["schedulers"]) * of["schedulers"]
     turn = max(even(beside), need)
     whole, rest = divmod(blocks, beside)

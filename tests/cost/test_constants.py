@@ -29,7 +29,7 @@ from tests.helpers.families import FAMILIES
 
 COST = Path(__file__).parents[2] / "autocomp" / "cost"
 MOST = 19
-PLAIN = {"lane_clocks"}  # of instructions, no latency
+PLAIN = {"lane_clocks", "word_clocks"}  # of instructions, no latency
 UNITS = {10.0**n for n in range(-12, 13)} | {1024.0**n for n in range(1, 5)}
 WORKLOADS = re.compile(r"bert|gpt|llama|resnet|vit|gemm|conv|attn|attention|softmax|layer_?norm|rmsnorm|mla|w4a16|depthwise|pool", re.I)
 
