@@ -265,7 +265,7 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
         arch=here.arch,
         cores=here.cores,
         vector_bytes=here.vector_bytes,
-        matrix={k: v * units * (dots if k in ("i8", "u8") else 1) for k, v in scale(chip.matrix).items()},
+        matrix={k: v * (dots if k in ("i8", "u8") else units) for k, v in scale(chip.matrix).items()},
         vector=scale(chip.vector),
         special=chip.special * factor,
         granule=(1, here.vector_bytes // F32, 1),

@@ -142,7 +142,7 @@ def test_a_last_panel_takes_the_vectors_that_it_needs():
 
 def test_units_of_half_a_vector_take_twice_as_long():
     full, half = (cpu_chip(x).matrix for x in ("zen5", "zen4"))
-    assert half["f32"] == pytest.approx(0.74 * full["f32"]) and half["i8"] == pytest.approx(4 * half["f32"])
+    assert half["f32"] == pytest.approx(0.74 * full["f32"]) and half["i8"] == pytest.approx(4 * full["f32"])
 
 
 def test_columns_that_do_not_lie_side_by_side_fill_no_vectors():
