@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from autocomp.cost.roofline import time_of
 from autocomp.cost.work import Cost, Work
+from autocomp.ir.types import F32, dim_hint
 
 if TYPE_CHECKING:
     from autocomp.cost.chip import Chip
     from autocomp.ir.kernel import Kernel
+    from autocomp.ir.node import Attrs
     from autocomp.ir.types import TensorType
 
 
@@ -25,10 +27,20 @@ def coded_cost(kernel: Kernel, chip: Chip) -> Cost:
     """The cost of a target's own function: each operand and the result pass once, and what is put in order takes its time."""
     read, written = (float(sum(a.type.bytes for a in args)) for args in (kernel.inputs, kernel.outputs))
     cost = time_of(Work(read=read, written=written, vector=float(kernel.inputs[-1].type.elements)), chip)
-    order = order_seconds(kernel.opaque, kernel.outputs[0].type, chip)
-    return replace(cost, seconds=cost.seconds + order, parts=(*cost.parts, ("order", order))) if order else cost
+    order = order_seconds(kernel.opaque, kernel.attrs, kernel.inputs[0].type, kernel.outputs[0].type, chip)
+    if not order:
+        return cost
+    bound = "order" if order > cost.seconds else cost.bound
+    return replace(cost, seconds=cost.seconds + order, bound=bound, parts=(*cost.parts, ("order", order)))
 
 
-def order_seconds(op: str, made: TensorType, chip: Chip) -> float:
-    """What an order of rows takes beside its bytes: each element of the result is put in its place. 0 for other ops."""
-    return made.elements * chip.limits["order"] if op == "topk" else 0.0
+def order_seconds(op: str, attrs: Attrs, x: TensorType, made: TensorType, chip: Chip) -> float:
+    """What an order of rows takes beside its bytes, 0 for other ops. CPUs put each element of the result in its place; GPUs count the keys
+    below a bound for each bit of it, over keys that are held or read again, then sort those that are wanted. Where an element's neighbours
+    are of other rows each one read is a sector."""
+    if op != "radix_topk":
+        return made.elements * chip.limits["order"] if op == "topk" else 0.0
+    n, length = chip.numbers, dim_hint(x.shape[attrs["axis"]])
+    counted = n["radix_held"] if length * max(F32.bytes, x.dtype.bytes) <= n["radix_holds"] else n["radix_again"]
+    sectors = 0.0 if all(d == 1 for d in x.shape[attrs["axis"] + 1 :]) else x.elements * n["sector"] / n["l2_rate"]
+    return (n["radix_row"] + (x.elements * counted + made.elements * n["radix_sorted"]) / chip.cores) / chip.clock + sectors

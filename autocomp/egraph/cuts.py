@@ -357,7 +357,7 @@ class Enumerator:
         (node,) = (self.subject.nodes[n].enode for n in cut.nodes)
         operands = [self.subject.types[k] for k in node.children]
         if coded(node.op, operands, self.chip.features):
-            return order_seconds(node.op, self.subject.types[cut.cls], self.chip)
+            return order_seconds(node.op, node.attrs, operands[0], self.subject.types[cut.cls], self.chip)
         return reference_seconds(operands, self.chip)
 
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:

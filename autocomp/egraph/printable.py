@@ -65,7 +65,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
                 trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)
             note.update(schedules=len(schedules))
         if not refused:
-            seconds = sum(schedules[c.kernel.signature][1].seconds for c in calls.calls if not c.kernel.opaque)
+            seconds = sum(c.expected if c.kernel.opaque else schedules[c.kernel.signature][1].seconds for c in calls.calls)
             best = min(best or (seconds, calls), (seconds, calls), key=lambda x: x[0])
         slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
         avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}

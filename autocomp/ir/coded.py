@@ -5,12 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
+from autocomp.ir.node import Attrs
 from autocomp.ir.types import TensorType
 
-FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "sorts"}  # op -> feature of a chip
+# op -> feature of a chip
+FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "sorts", "radix_topk": "radix_select"}
 ELEMENTS = ("f64", "f32", "f16", "bf16", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+SELECTED = range(17, 2049)  # of how many elements `ordering/radix-select` makes a `radix_topk`
 
 
 def coded(op: str, operands: Iterable[TensorType], features: Container[str]) -> bool:
     """Whether a chip with these features has a function for an op of these operands."""
     return FUNCTIONS.get(op) in features and all(t.dtype.name in ELEMENTS for t in operands)
+
+
+def coded_by_rule(op: str, operands: Iterable[TensorType], attrs: Attrs, features: Container[str]) -> bool:
+    """Whether a rule makes an op of it for which the chip has a function."""
+    return op == "topk" and attrs["k"] in SELECTED and coded("radix_topk", operands, features)

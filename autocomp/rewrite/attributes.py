@@ -227,7 +227,7 @@ def attributes(rng: Rng, op: str, types: Sequence[TensorType], palette: Palette)
         out |= _windows(rng, op, types, chance(rng, 0.2))
     elif op == "tile":
         out["repeats"] = tuple(pick(rng, (1, 1, 2, 3)) for _ in s)
-    elif op == "topk":
+    elif op in ("topk", "radix_topk"):
         axis = int(rng.integers(max(rank, 1)))
         out |= {"axis": axis, "k": int(rng.integers(1, int(s[axis]) + 1)) if rank else 1, "part": pick(rng, ("values", "indices"))}  # type: ignore[arg-type]
     elif "axes" in names:

@@ -52,7 +52,7 @@ AT_STEPS = 32  # where a disturbance may step over an edge or not; values drawn 
 UNIT = 2.0**-20  # by which inputs are moved there
 STEADY = (NORMAL, LARGE, POSITIVE)
 STEPS = frozenset({"floor", "ceil", "round", "trunc", "sign", "mod", "fmod", "floordiv", "idiv", "reduce_argmax", "reduce_argmin",
-                   "maxpool_index", "topk"})  # fmt: skip
+                   "maxpool_index", "topk", "radix_topk"})  # fmt: skip
 ZERO_OF_TWO = frozenset({"max", "min", "relu"})  # which zero they give of zeros of both signs is not said
 ZEROS_EITHER_WAY = frozenset({"sign", "mod", "fmod", "pow"})  # nor which one these give
 

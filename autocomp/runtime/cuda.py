@@ -370,11 +370,11 @@ class CudaExecutor:
         while i < len(g.calls):
             name, last = loops.get(i, ("", i + 1))
             mine, i = g.calls[i:last], last
-            if not name and mine[0].kernel.opaque and not runs_on_host(mine[0], views):
+            if not name and mine[0].kernel.by_reference and not runs_on_host(mine[0], views):
                 continue
             if not name:
                 (early,), behind = started_early(mine, self.sources, values, behind)
-                out.append(_OnHost(mine[0], values) if mine[0].kernel.opaque else self._launch(mine[0], values, early))
+                out.append(_OnHost(mine[0], values) if mine[0].kernel.by_reference else self._launch(mine[0], values, early))
                 continue
             flags, follows = started_early(mine, self.sources, values)
             first = [self._launch(c, values, e) for c, e in zip(mine, flags)]
@@ -541,7 +541,7 @@ def started_early(calls: Sequence[Call], sources: Mapping[str, KernelSource], va
     before the first; given back: whether one comes before what follows the last."""
     out = []
     for c in calls:
-        launch = None if c.kernel.opaque else sources[c.kernel.name].launch
+        launch = None if c.kernel.by_reference else sources[c.kernel.name].launch
         out.append(launch is not None and launch.overlaps and behind_kernel and not launch.zeroed)
         nothing = launch is not None and not launch.zeroed and not prod(launch.blocks(values))  # is launched
         behind_kernel = behind_kernel if nothing else launch is not None and prod(launch.blocks(values)) > 0

@@ -106,7 +106,7 @@ def why_no_launcher(program: Any) -> str:
     """What keeps a program from having a launcher; "" where nothing does."""
     if program.target.name not in APIS:
         return f"programs for target {program.target.name} are started by the host code of the user's own build"
-    opaque = sorted({c.kernel.name for c in program.calls.calls if c.kernel.opaque})
+    opaque = sorted({c.kernel.name for c in program.calls.calls if c.kernel.by_reference})
     if opaque:
         return f"{len(opaque)} kernels have no generated code and run only through their reference: {', '.join(opaque[:5])}"
     return ""

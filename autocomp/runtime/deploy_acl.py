@@ -75,7 +75,7 @@ bench: build/program
 
 def why_no_launcher(program: Any) -> str:
     """What keeps a program from having a launcher; "" where nothing does."""
-    opaque = sorted({c.kernel.name for c in program.calls.calls if c.kernel.opaque})
+    opaque = sorted({c.kernel.name for c in program.calls.calls if c.kernel.by_reference})
     return f"{len(opaque)} kernels have no generated code and run only through their reference: {', '.join(opaque[:5])}" if opaque else ""
 
 

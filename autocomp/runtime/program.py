@@ -249,7 +249,8 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             from autocomp.ir.schedule import Schedule
 
             cost = coded_cost(k, target.chip)
-            sources[k.name] = target.emit(k, Schedule(), (f"{k.name}: {' '.join(c.ops)}",))
+            price = f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}"
+            sources[k.name] = target.emit(k, Schedule(), (f"{k.name}: {' '.join(c.ops)}", price, *(f"rule: {r}" for r in c.rules)))
             infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "is the target's own function", cost.seconds, cost.bound, c.rules,
                                        k.signature, sources[k.name].text, cost.seconds, tuple(cost.parts))  # fmt: skip
             continue

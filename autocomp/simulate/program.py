@@ -13,6 +13,7 @@ from typing import Any
 
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate
+from autocomp.cost.reference import coded_cost
 from autocomp.cost.scalar import FALLBACK
 from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.kernel import Kernel
@@ -76,7 +77,10 @@ class Seen:
         if self.program.target.name != "ascend":
             chip = self.program.target.chip
             for k in self.program.kernels:
-                kernel, schedule = self._kernel(k.name), parse(k.schedule)
+                if (kernel := self._kernel(k.name)).coded:
+                    self.found[k.name] = simt_timeline.of_price(k.name, coded_cost(kernel, chip))
+                    continue
+                schedule = parse(k.schedule)
                 work = simt_timeline.issued_of(self.program.target, kernel, schedule)
                 self.found[k.name] = simt_timeline.timeline(k.name, work, estimate(kernel, schedule, chip), chip)
         order = dict.fromkeys(c.kernel.name for c in self.program.calls.calls)
@@ -95,7 +99,7 @@ def simulated(program: Program) -> Iterator[Seen]:
     """
     target = program.target.name
     check_target(target)
-    if opaque := [c.kernel.name for c in program.calls.calls if c.kernel.opaque]:
+    if opaque := [c.kernel.name for c in program.calls.calls if c.kernel.by_reference]:
         raise UnsupportedOp(f"{len(opaque)} kernels have no generated code, so there is nothing to simulate: {', '.join(opaque[:4])}",
                             where=program.name, hint="`autocomp explain` says which operators these are")  # fmt: skip
     kept, made, seen = program._executor, None, Seen(program)

@@ -10,7 +10,7 @@ from autocomp.errors import AutocompError
 from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.fragment import Fragment
 from autocomp.frontends.torch.sizes import is_size
-from autocomp.ir.coded import coded
+from autocomp.ir.coded import coded, coded_by_rule
 from autocomp.ir.node import Node
 from autocomp.ir.ops import OPS
 
@@ -139,7 +139,8 @@ class Trial:
 
     def _coded(self, n: Node) -> bool:
         """Whether the target has a function for an opaque op, or it is written with others where it is as small as here."""
-        if coded(n.op, [x.type for x in n.inputs], self.features):
+        operands = [x.type for x in n.inputs]
+        if coded(n.op, operands, self.features) or coded_by_rule(n.op, operands, n.attrs, self.features):
             return True
         decompose = OPS[n.op].decompose
         return decompose is not None and decompose(self.reader.b, n.inputs, n.attrs) is not None

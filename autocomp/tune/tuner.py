@@ -108,7 +108,7 @@ def require_device(target: Target) -> None:
 def _why_not(k: Kernel) -> str:
     """Why a kernel has no schedules to choose from."""
     if k.opaque:
-        return "runs through its reference"
+        return "is the target's own function" if k.coded else "runs through its reference"
     return "a recurrence: its loops are transformed, not tiled" if recurrence_of(k) is not None else ""
 
 

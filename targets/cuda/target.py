@@ -9,6 +9,7 @@ from typing import Any
 
 from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
 from autocomp.targets.cuda.emit import emit_specialised, planned_specialised, rounds_products
+from autocomp.targets.cuda.orders import print_order
 from autocomp.targets.cuda.persistent_rows import emit_rows, planned_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
@@ -70,6 +71,8 @@ class CudaTarget:
 
     @sizes_apart
     def _printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+        if kernel.opaque:
+            return print_order(kernel, header, (HEADER,))
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule, short=True)
         if schedule.roles == "warp_specialise":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import threading
+from functools import partial
 from importlib.metadata import entry_points
 
 import pytest
@@ -14,9 +15,11 @@ from autocomp.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 from torch import nn  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from autocomp.frontends.torch import attention_gradients  # noqa: E402
 from autocomp.torch_compile import autocomp as backend  # noqa: E402
+from autocomp.torch_compile.capability import Trial  # noqa: E402
 from autocomp.torch_compile.partition import groups, halves, ordered  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -173,6 +176,12 @@ def test_the_few_largest_are_found_in_the_program_around_them():
     assert graph.programs == 1 and not graph.stayed
     (graph,) = check(lambda x: (x * 2).topk(17)[0] + 1, torch.randn(3, 40))
     assert graph.programs == 1 and not graph.stayed
+
+
+def test_longer_orders_are_found_where_the_chip_has_a_function_for_them():
+    for k, feature, stays in ((17, "radix_select", False), (2048, "radix_select", False), (2049, "radix_select", True), (17, "", True)):
+        graph = make_fx(partial(torch.topk, k=k), tracing_mode="fake")(torch.ones(1, 2100))
+        assert bool(Trial(graph, torch.device("cpu"), (feature,)).why) == stays
 
 
 def test_gradients_that_go_where_data_say_are_written_in_the_program():

@@ -31,6 +31,11 @@ def four_warpgroups() -> Program:
     return program
 
 
+def order() -> Program:
+    """The first 32 of rows that a block holds."""
+    return autocomp.optimize(graph({"x": "f32[600, 5000]"}, '%0 = topk(x, k=32, axis=1, part="indices")'), target="cuda:h200")
+
+
 TARGETS = {"a100": ("cuda:a100", "cuda/{}.a100.cu"), "h200": ("cuda:h200", "cuda/{}.h200.cu"), "c500": ("maca:c500", "maca/{}.maca")}
 SMALL: dict[str, Callable[[], Program]] = {
     TARGETS[chip][1].format(n): partial(printed, n, TARGETS[chip][0])
@@ -43,4 +48,5 @@ OTHERS: dict[str, Callable[[], Program]] = {
     "cuda/split_stream.h200.cu": lambda: stream("epilogue"),
     "cuda/conv_window.h200.cu": patch,
     "cuda/attention_four_warpgroups.h200.cu": four_warpgroups,
+    "cuda/radix_topk.h200.cu": order,
 }

@@ -126,6 +126,7 @@ SAMPLES = {
         ((ints(1, 2, 8, lo=0, hi=3),), {**SPACE1, "window": (3,)}),
     ],
     "topk": [((floats(3, 6),), {"k": 2, "axis": 1}), ((floats(3, 6),), {"k": 3, "axis": 0, "largest": False, "part": "indices"})],
+    "radix_topk": [((floats(3, 6),), {"k": 4, "axis": 1, "part": "indices"})],
     "regroup": [((floats(3, 4),), {"shape": (2, 6)})],
     "scatter_nd": [((floats(5, 2), np.array([[1], [3]]), floats(2, 2)), {})],
     "scatter_elements": [((floats(3, 4), np.array([[1, 0, 2, 1]]), floats(1, 4)), {"axis": 0, "reduction": "add"})],

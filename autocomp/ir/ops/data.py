@@ -251,6 +251,17 @@ register(
         doc="the k largest along axis, in order",
     )
 )
+register(
+    Op(
+        "radix_topk",
+        (1, 1),
+        _topk_infer,
+        _topk_reference,
+        opaque="the order depends on the data",
+        attrs={"k": ..., "axis": ..., "largest": True, "part": "values"},
+        doc="topk by a selection over the bits of the last key that is wanted (rules/ordering.yaml)",
+    )
+)
 
 
 def _scatter_infer(name: str, t: Types, a: Attrs) -> None:

@@ -158,6 +158,7 @@ AC_DEVICE int ac_lowest(ac_lanes x) { return __ffs(x) - 1; }
 AC_DEVICE bool ac_any(bool x) { return __any_sync(0xffffffffu, x); }  // whether it holds in any lane of the wave
 // what all lanes hold alike, for the compiler to know it
 AC_DEVICE int ac_uniform(int x) { return __shfl_sync(0xffffffffu, x, 0); }
+AC_DEVICE int ac_wave_sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 AC_DEVICE unsigned ac_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }

@@ -34,6 +34,10 @@ AC_DEVICE void ac_launch_next() {}
 AC_DEVICE void ac_sync() { __syncthreads(); }
 AC_DEVICE void ac_wave_sync() { simt_wave_sync(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
+AC_DEVICE int ac_wave_sum(int x) {
+  for (int m = 1; m < AC_WAVE; m *= 2) x += simt_shuffle_xor(x, m);
+  return x;
+}
 AC_DEVICE int ac_uniform(int x) { return x; }
 typedef unsigned ac_lanes;
 AC_DEVICE ac_lanes ac_holds(bool x) {
