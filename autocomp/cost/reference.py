@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autocomp.cost.roofline import time_of
+from autocomp.cost.selection import selection_seconds
 from autocomp.cost.work import Cost, Work
-from autocomp.ir.types import F32, dim_hint
 
 if TYPE_CHECKING:
     from autocomp.cost.chip import Chip
@@ -35,12 +35,7 @@ def coded_cost(kernel: Kernel, chip: Chip) -> Cost:
 
 
 def order_seconds(op: str, attrs: Attrs, x: TensorType, made: TensorType, chip: Chip) -> float:
-    """What an order of rows takes beside its bytes, 0 for other ops. CPUs put each element of the result in its place; GPUs count the keys
-    below a bound for each bit of it, over keys that are held or read again, then sort those that are wanted. Where an element's neighbours
-    are of other rows each one read is a sector."""
-    if op != "radix_topk":
-        return made.elements * chip.limits["order"] if op == "topk" else 0.0
-    n, length = chip.numbers, dim_hint(x.shape[attrs["axis"]])
-    counted = n["radix_held"] if length * max(F32.bytes, x.dtype.bytes) <= n["radix_holds"] else n["radix_again"]
-    sectors = 0.0 if all(d == 1 for d in x.shape[attrs["axis"] + 1 :]) else x.elements * n["sector"] / n["l2_rate"]
-    return (n["radix_row"] + (x.elements * counted + made.elements * n["radix_sorted"]) / chip.cores) / chip.clock + sectors
+    """What an order of rows takes beside its bytes, 0 for other ops: functions of CPUs put each element of the result in its place."""
+    if op == "radix_topk":
+        return selection_seconds(attrs, x, chip)
+    return made.elements * chip.limits["order"] if op == "topk" else 0.0

@@ -11,7 +11,7 @@ from autocomp.ir.types import TensorType
 # op -> feature of a chip
 FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "sorts", "radix_topk": "radix_select"}
 ELEMENTS = ("f64", "f32", "f16", "bf16", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-SELECTED = range(17, 2049)  # of how many elements `ordering/radix-select` makes a `radix_topk`
+SELECTED = range(1, 2049)  # of how many elements `ordering/radix-select` makes a `radix_topk`
 
 
 def coded(op: str, operands: Iterable[TensorType], features: Container[str]) -> bool:

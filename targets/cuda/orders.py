@@ -20,15 +20,10 @@ from autocomp.targets.cpu.scatters import comment, count
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.source import KernelSource, Launch
 
-from autocomp.cost.derived import constant
+from autocomp.cost.selection import MOST, WARP, team_of
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import Dim, DType, Sym, dim_hint
 
-WARP = 32
-SHORT = 512  # elements of a row that one warp orders
-BESIDE = 4  # rows of a block of warps
-BLOCKS = (128, 256, 512, 1024)  # threads of a block that has one row
-HELD = int(constant("radix_holds")) // (4 * BLOCKS[-1])  # words of keys that a thread holds
 FEW = 128  # pairs that one warp sorts
 ROOM = 4096  # pairs that are sorted where the first k are among them
 
@@ -95,8 +90,8 @@ def print_order(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...])
     x, out, axis = kernel.inputs[0].type, kernel.outputs[0].type, kernel.attrs["axis"]
     rest, inner = (*x.shape[:axis], *x.shape[axis + 1 :]), count(x.shape[axis + 1 :])
     sizes = tuple(dict.fromkeys(d.name for d in rest if isinstance(d, Sym)))
-    n, bits = int(x.shape[axis]), x.dtype.bits  # type: ignore[arg-type]
-    r = _Rows(entry_name(kernel.name), n, kernel.attrs["k"], bits, *_shape(n, max(1, bits // 32)))
+    n, bits = int(x.shape[axis]), 8 * x.dtype.bytes  # type: ignore[arg-type]
+    r = _Rows(entry_name(kernel.name), n, kernel.attrs["k"], bits, *team_of(n, max(1, bits // 32)))
     threads, raw = r.team * r.beside, _RAW[bits]
     indices = kernel.attrs["part"] == "indices"
     result = "long long" if indices else raw
@@ -108,7 +103,7 @@ def print_order(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...])
         *_key(x.dtype, r.key, kernel.attrs["largest"]),
         "}",
         *_together(r),
-        f'extern "C" __global__ void __launch_bounds__({threads}, {BLOCKS[-1] // threads}) '
+        f'extern "C" __global__ void __launch_bounds__({threads}, {MOST // threads}) '
         f"{r.name}({', '.join([*args, *(f'long {s}' for s in sizes)])}) {{",
         "  extern __shared__ __align__(1024) unsigned char smem[];",
         f"  const long long rows = {count(rest)}, inner = {inner};",
@@ -130,14 +125,6 @@ def print_order(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...])
     shared = r.beside * r.places * r.pair + (8 * r.team // WARP if r.team > WARP else 0)
     launch = Launch((_blocks(rest, r.beside),), threads, shared)
     return KernelSource(kernel.name, "\n".join(text), r.name, ("in0",), ("out0",), sizes, headers, "cu", launch=launch)
-
-
-def _shape(n: int, words: int) -> tuple[int, int, int]:
-    """Threads of a row of n keys of so many words, rows of a block, and keys that a thread holds, 0 where a row is too long for that."""
-    if n <= SHORT:
-        return WARP, BESIDE, -(-n // WARP)
-    team = next((t for t in BLOCKS if n * words <= t * HELD), BLOCKS[-1])
-    return team, 1, -(-n // team) if n * words <= team * HELD else 0
 
 
 def _blocks(rest: Sequence[Dim], beside: int) -> tuple[tuple[Dim, int], ...]:
@@ -277,7 +264,7 @@ def _sorted(r: _Rows) -> list[str]:
 
 def _key(dtype: DType, key: str, largest: bool) -> list[str]:
     """Statements that return the key of an element's bits: NaN is the largest, and -0 equals 0."""
-    bits, end = dtype.bits, "ull" if dtype.bits == 64 else "u"
+    bits, end = 8 * dtype.bytes, "ull" if dtype.bits == 64 else "u"
     top, every = f"{1 << (bits - 1):#x}{end}", f"{(1 << bits) - 1:#x}{end}"
     if dtype.is_float:
         order = [

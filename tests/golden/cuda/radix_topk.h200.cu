@@ -1,6 +1,6 @@
 /*
  * radix_topk: radix_topk
- * predicted: 16.58 us, bound by order
+ * predicted: 16.74 us, bound by order
  * rule: ordering/radix-select: made radix_topk i64[600, 32]
  */
 struct __align__(8) k_radix_topk_pair { unsigned key; int at; };
