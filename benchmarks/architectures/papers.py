@@ -128,6 +128,76 @@ def _radiance(torch: Any, nn: Any) -> Built:
     return Built(net, (torch.randn(5, 3), torch.randn(5, 3)))
 
 
+def _capsules(torch: Any, nn: Any) -> Built:
+    """Capsules: votes are routed by agreement, three times."""
+
+    def forward(net: Any, x: Any) -> Any:
+        votes = torch.einsum("bid,ijdk->bijk", x, net.weights)
+        logits = torch.zeros(x.shape[0], 12, 5)
+        out = votes[:, 0]
+        for _ in range(3):
+            out = (logits.softmax(-1)[..., None] * votes).sum(1)
+            square = out.pow(2).sum(-1, keepdim=True)
+            out = out * square / (1 + square) / (square + 1e-8).sqrt()
+            logits = logits + (votes * out[:, None]).sum(-1)
+        return out
+
+    net = module(forward)
+    net.register_buffer("weights", 0.3 * torch.randn(12, 5, 8, 6))
+    return Built(net, (torch.randn(2, 12, 8),))
+
+
+def _ordinary_differential_equation(torch: Any, nn: Any) -> Built:
+    """A neural ODE: four steps of Runge and Kutta over a small field."""
+
+    def forward(net: Any, x: Any) -> Any:
+        h = 0.1
+        for _ in range(4):
+            a = net.field(x)
+            b = net.field(x + h / 2 * a)
+            c = net.field(x + h / 2 * b)
+            x = x + h / 6 * (a + 2 * b + 2 * c + net.field(x + h * c))
+        return x
+
+    return Built(module(forward, field=nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 6))), (torch.randn(5, 6),))
+
+
+def _sinkhorn(torch: Any, nn: Any) -> Built:
+    """Attention whose weights are made doubly stochastic, by rows and columns in turns."""
+
+    def forward(net: Any, x: Any) -> Any:
+        scores = net.q(x) @ net.k(x).mT
+        for _ in range(5):
+            scores = scores - scores.logsumexp(-1, keepdim=True)
+            scores = scores - scores.logsumexp(-2, keepdim=True)
+        return scores.exp() @ x
+
+    return Built(module(forward, q=nn.Linear(4, 4), k=nn.Linear(4, 4)), (torch.randn(2, 9, 4),))
+
+
+def _graph_attention(torch: Any, nn: Any) -> Built:
+    """GAT: nodes attend to their neighbours, whom a matrix names."""
+
+    def forward(net: Any, x: Any, near: Any) -> Any:
+        h = net.w(x)
+        scores = nn.functional.leaky_relu(net.p(h) + net.q(h).mT, 0.2)
+        return nn.functional.elu(torch.where(near > 0, scores, -1e9).softmax(-1) @ h)
+
+    net = module(forward, w=nn.Linear(6, 8), p=nn.Linear(8, 1), q=nn.Linear(8, 1))
+    return Built(net, (torch.randn(2, 7, 6), (torch.rand(2, 7, 7) > 0.5).float()))
+
+
+def _spatial_gating(torch: Any, nn: Any) -> Built:
+    """gMLP: half of the channels, mixed along the sequence, is the gate of the other half."""
+
+    def forward(net: Any, x: Any) -> Any:
+        u, v = nn.functional.gelu(net.up(x)).chunk(2, -1)
+        return x + net.down(u * net.along(net.norm(v).mT).mT)
+
+    net = module(forward, up=nn.Linear(8, 32), norm=nn.LayerNorm(16), along=nn.Linear(11, 11), down=nn.Linear(16, 8))
+    return Built(net, (torch.randn(2, 11, 8),))
+
+
 nn_row("fourier_mixing", _fourier_mixing)
 nn_row("long_convolution", _long_convolution)
 nn_row("retention", _retention)
@@ -136,3 +206,8 @@ nn_row("deformable_convolution", _deformed)
 nn_row("recommender", _recommender)
 nn_row("codebook", _codebook)
 nn_row("radiance_field", _radiance)
+nn_row("capsules", _capsules)
+nn_row("ordinary_differential_equation", _ordinary_differential_equation)
+nn_row("sinkhorn_attention", _sinkhorn)
+nn_row("graph_attention", _graph_attention)
+nn_row("spatial_gating", _spatial_gating)
