@@ -1,8 +1,8 @@
 """Products thread by thread: what lanes issue beside multiply-adds, and what shared memory must bring them.
 
 A thread has pieces of a tile's results, and every step in depth reads its rows of both factors from shared memory. Pieces of 4 x 4 (a
-schedule's instruction `square`) are read in whole accesses; rows of 4 results (the target's plain product) read one factor row by row,
-where it does not lie along depth.
+schedule's instruction `square`) are read in whole accesses; rows of 4 results (the target's plain product; `narrow`, whose waves have 16 rows
+of 8) read one factor row by row, where it does not lie along depth.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from autocomp.cost.derived import constant
 from autocomp.ir.schedule import Schedule
 
 ROUNDED = constant("sheet_rounding")
-SQUARE = "square"  # a schedule's instruction
+SQUARE, NARROW = "square", "narrow"  # a schedule's instruction
 PIECE = int(constant("piece_results"))  # results of a row that a thread has side by side
-ACROSS = int(constant("piece_lanes"))  # lanes that lie along a row of a wave's results
+ACROSS, FEW = int(constant("piece_lanes")), int(constant("narrow_lanes"))  # lanes that lie along a row of a wave's results
 
 
 def by_lanes(chip: Chip, dtype: str) -> bool:
@@ -26,7 +26,13 @@ def by_lanes(chip: Chip, dtype: str) -> bool:
 
 def even(s: Schedule, chip: Chip) -> tuple[int, int]:
     """Rows and columns of a wave's results that its lanes have once: inner axes of a tile that are multiples of them are not padded."""
-    return chip.lanes() // ACROSS * (PIECE if s.instruction == SQUARE else 1), PIECE * ACROSS
+    across = _across(s)
+    return chip.lanes() // across * (PIECE if s.instruction == SQUARE else 1), PIECE * across
+
+
+def _across(s: Schedule) -> int:
+    """Lanes that lie along a row of a wave's results."""
+    return FEW if s.instruction == NARROW else ACROSS
 
 
 def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
@@ -49,10 +55,10 @@ def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
 
 def _piece(s: Schedule, chip: Chip, m: int, n: int) -> tuple[int, int]:
     """Rows and columns of a thread's results of a tile of m x n."""
-    lanes = chip.lanes()
-    down = lanes // ACROSS * (PIECE if s.instruction == SQUARE else 1)
-    rows, cols = _shared_out(m, n, max(1, s.threads // lanes), down, PIECE * ACROSS)
-    return -(-m // (rows * down)) * (down * ACROSS // lanes), -(-n // (cols * PIECE * ACROSS)) * PIECE
+    down, along = even(s, chip)
+    rows, cols = _shared_out(m, n, max(1, s.threads // chip.lanes()), down, along)
+    across = _across(s)
+    return -(-m // (rows * down)) * (down * across // chip.lanes()), -(-n // (cols * along)) * PIECE
 
 
 def registers(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> int:

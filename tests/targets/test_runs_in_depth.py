@@ -73,6 +73,9 @@ def test_square_pieces_read_both_factors_in_whole_accesses(lay, reads):
     ("tn", 66, 129, 35, "f32", "tile i0 64, i1 128, r0 32 | stages 2 | threads 128 | instruction square"),
     ("nt", 130, 131, 36, "f32", "tile i0 128, i1 128, r0 32 | stages 2 | threads 128 | instruction square"),
     ("tt", 67, 65, 33, "f32", "tile i0 64, i1 64, r0 32 | stages 2 | threads 64 | instruction square"),
+    ("nn", 131, 40, 44, "f32", "tile i0 128, i1 40, r0 32 | stages 3 | threads 64 | instruction narrow"),
+    ("tn", 66, 71, 35, "f32", "tile i0 64, i1 72, r0 32 | stages 2 | threads 32 | instruction narrow"),
+    ("nt", 130, 17, 36, "f32", "tile i0 128, i1 24, r0 32 | stages 2 | threads 64 | instruction narrow"),
     ("nt", 50, 70, 38, "f64", "tile i0 32, i1 64, r0 32 | stages 2 | threads 64 | instruction square"),
     ("nt", 66, 259, 36, "f32", "tile i0 64, i1 256, r0 32 | stages 2 | threads 128"),  # rows of 4 results, read by pieces
 ])  # fmt: skip
