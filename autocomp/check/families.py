@@ -340,8 +340,8 @@ RECURRENCES: tuple[Family, ...] = (_stencil, _rows_of_stencils)  # those with a 
 USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive changes some kernels: on most, a pass finds nothing to do
     **dict.fromkeys(("prefetch_constants", "tma_store", "interleave_epilogue", "third_epilogue_stage", "load_c", "prefetch_epilogue",
                      "mma_zero_init", "short_last_step"), (_residual, _product)),
-    **dict.fromkeys(("unroll_ring", "warpgroup_order", "mma_row_sums", "exp2_scores", "fused_scale", "handed_fractals"),
-                    (_heads, _attention)),
+    **dict.fromkeys(("unroll_ring", "warpgroup_order", "mma_row_sums", "exp2_scores", "fused_scale", "handed_fractals",
+                     "half_scores"), (_heads, _attention)),
     "load_c_halves": (_wide_residual,), "skip_masks": (_causal_attention,), "prefetch_behind_reduction": (_scaled_rows,),
     "prefetch_factors": (_computed_factor,), "thread_partials": (_heads, _long_rows, _rows),
     "turned_store": (_depthwise, _batched, _product), "window_strips": (_depthwise, _window), "stage_windows": (_depthwise, _window),

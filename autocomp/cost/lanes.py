@@ -1,8 +1,8 @@
 """Products thread by thread: what lanes issue beside multiply-adds, and what shared memory must bring them.
 
 A thread has pieces of a tile's results, and every step in depth reads its rows of both factors from shared memory. Pieces of 4 x 4 (a
-schedule's instruction `square`) are read in whole accesses; rows of 4 results (the target's plain product; `narrow`, whose waves have 16 rows
-of 8) read one factor row by row, where it does not lie along depth.
+schedule's instruction `square`) are read in whole accesses; rows of 4 results (the target's plain product; `narrow`, whose waves have 16
+rows of 8) read one factor row by row, where it does not lie along depth.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def test_a_run_begins_where_the_layers_of_the_model_begin():
 
 
 def test_layers_of_a_graph_as_text_are_named_by_their_parameters():
-    program = autocomp.optimize(llama_block(4, seq=8, hidden=16, heads=2, kv_heads=1, inner=16), verify=False)
+    program = autocomp.optimize(llama_block(4, seq=32, hidden=64, heads=2, kv_heads=1, inner=64), verify=False)
     repeated = [x for x in folded(program) if x.times > 1]
     assert [x.name for x in repeated] == ["b0 to b3"] and repeated[0].names == ("b0", "b1", "b2", "b3")
     assert layer_lines(program)[0].startswith("b0 to b3: the same ")

@@ -1,4 +1,4 @@
-"""Sums of tens of terms on CPUs: partial sums take turns, none waits for the one before; the same bytes on any number of threads."""
+"""Sums of tens of terms on CPUs: partial sums take turns, none waits for the one before; the same bytes on all threads."""
 
 from __future__ import annotations
 
