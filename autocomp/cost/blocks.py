@@ -96,6 +96,8 @@ class BlockModel:
         elif form == "contract":  # a slot of the ring is filled once a latency
             steps = t.tiles * t.steps / at_once if s.stream_k else -(-waves // beside) * t.steps / s.cluster_split_k
             terms["latency"] = steps * _slot(s, chip, t, cost)
+            if any(self.d.making) and s.roles == "single" and not by_lanes:
+                terms["making factors"] = _making(s, chip, self.d, beside)
         if form == "online":
             if cost.bound in UNITS:  # they are part of the turns
                 del terms[cost.bound]
@@ -144,6 +146,15 @@ class BlockModel:
         turned = alone and t.columns == TEAM_ROWS < t.rows and t.rows % TEAM_ROWS == 0 and not beside
         n = self.chip.numbers
         return n["turned_product"] if turned else n["narrow_product"] if t.columns <= TEAM_ROWS else 1.0
+
+
+def _making(s: Schedule, chip: Chip, d: Demand, beside: int) -> float:
+    """Seconds in which warps make the factors that they multiply, one instruction after another: too few of them leave the pipes idle.
+    Tiles of 64 x 128 by two warps, four blocks a core, took 34 us, by four warps 26: 64 x 1024 x 128 of linear attention, H100, 2026-11-27.
+    """
+    vector, special = d.making
+    waiting = max(1.0, chip.numbers["hiding_warps"] * chip.lanes() / (beside * s.threads))
+    return (vector / chip.vector["f32"] + special / chip.special) * waiting
 
 
 def _slot(s: Schedule, chip: Chip, t: Tile, work: Cost) -> float:

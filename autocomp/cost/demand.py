@@ -65,7 +65,7 @@ class Demand:
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
-    name along a table's last axis."""
+    name along a table's last axis; `making`: vector and special operations that make factors."""
 
     roles: Roles
     work: Work
@@ -83,6 +83,7 @@ class Demand:
     windows: Windows | None = None
     wide: float = 0.0
     looked_up: float = 0.0
+    making: tuple[float, float] = (0.0, 0.0)
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -122,6 +123,7 @@ def demand_of(k: Kernel) -> Demand:
     nodes = list(postorder(*(s.value for s in k.stores)))
     made = {id(x) for e in nodes if isinstance(e, Contract) for x in postorder(e.a, e.b)}
     spared = 0.0
+    making = (0.0, 0.0)
     folded: set[tuple[object, ...]] = set()
     free = free_axes(tuple(s.value for s in k.stores))
     for e in nodes:
@@ -132,6 +134,8 @@ def demand_of(k: Kernel) -> Demand:
             wide += points * (unit == "vector") * e.wide
             sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
             words += points * sums * (e.dtype == I32)
+            if id(e) in made:
+                making = making[0] + points * (unit == "vector"), making[1] + points * (unit == "special")
             spared += points * (unit == "vector" and id(e) in made) * (1 - min(F32, e.dtype.bytes) / F32)
         elif isinstance(e, Gather):
             looked_up += prod(extent[n] for n in free[id(e)] if n in extent) * (not isinstance(e.index[-1], Index))
@@ -178,7 +182,7 @@ def demand_of(k: Kernel) -> Demand:
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
                   _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=wide,
-                  looked_up=looked_up)  # fmt: skip
+                  looked_up=looked_up, making=making)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:
