@@ -34,6 +34,7 @@ class Coordinates:
             self.names.fresh(name)
         self.base: dict[str, str] = {}  # axis -> variable with the tile's first index
         self.thread: dict[tuple[Any, ...], str] = {}  # (axis, lane and wave digits) -> variable
+        self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.uncut: frozenset[str] = frozenset()  # axes whose end does not cut the tile, by a condition around what is being written
         self.slot: dict[str, str] = {}  # ring buffer -> text of its slot
         self.pointer = {t.buffer: self.names.of(t.buffer) for t in (*p.inputs, *p.outputs)}
@@ -126,7 +127,8 @@ class Coordinates:
         out = []
         if extent > t and base:
             out.append(f"%s < {t}")
-        if base and not (isinstance(e, int) and e % t == 0):
+        together = self.together if axis == self.paired else 1  # a cluster's last block may have a tile behind the last one
+        if base and not (isinstance(e, int) and e % (t * together) == 0):
             out.append(f"{base} + %s < {dim_text(e)}")
         elif not base and extent > t:
             out.append(f"%s < {dim_text(e)}")

@@ -79,7 +79,6 @@ class Printer(Coordinates):
         self.deferred: set[str] = set()  # carried reductions whose tree runs behind their loop
         self.ring_slots: dict[str, Slots] = {}  # of a ring whose loop is being printed: the slot that a turn reads
         self.turn = ""  # a tile's number where a block has several: what blocks of a cluster read of each other alternates with it
-        self.paired, self.together = "", 1  # a cluster's blocks take neighbouring tiles of this axis, that many
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
         self.unmasked: dict[tuple[str, Expr], tuple[Aff, ...]] = {}  # masks not evaluated in tiles where these hold

@@ -53,6 +53,7 @@ def test_small_products_turn_nothing():
 @pytest.mark.parametrize(("m", "n", "k", "tile"), [
     (130, 200, 100, "tile i0 64, i1 128, r0 32 | stages 4 | warp_specialise 1"),
     (300, 140, 64, "tile i0 128, i1 128, r0 32 | stages 3 | grouped 8 | warp_specialise 2 | persistent"),
+    (192, 140, 64, "tile i0 64, i1 128, r0 32 | stages 4 | grouped 8 | cluster 2 | warp_specialise 1 | persistent"),
     (70, 260, 516, "tile i0 64, i1 64, r0 32 | stages 4 | grouped 8 | warp_specialise 1 | cluster 2 | cluster_split_k 2"),
 ])  # fmt: skip
 def test_odd_ends_are_right(m, n, k, tile, model, tmp_path):
