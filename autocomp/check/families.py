@@ -153,6 +153,21 @@ def _convolution(r: Random) -> tuple[Inputs, str]:
     return {"x": f"f16[{n}, {c}, {side}, {side}]", "w": f"f16[{k}, {c // groups}, {w}, {w}] constant"}, f"%0 = conv(x, w, {how})"
 
 
+def _byte_convolution(r: Random) -> tuple[Inputs, str]:
+    """Windows of bytes, summed in whole numbers."""
+    n, c, k, side, s = r.choice((1, 4)), r.choice((16, 64, 128)), r.choice((32, 64)), r.choice((14, 28, 57)), r.choice((1, 1, 2))
+    how = f"lo=[1, 1], hi=[1, 1], strides=[{s}, {s}], dilations=[1, 1], groups=1"
+    lines = '%a = cast(x, to="i32")\n%b = cast(w, to="i32")\n' + f"%0 = conv(%a, %b, {how})"
+    return {"x": f"u8[{n}, {c}, {side}, {side}]", "w": f"i8[{k}, {c}, 3, 3] constant"}, lines
+
+
+def _few_channels(r: Random) -> tuple[Inputs, str]:
+    """A convolution of f32 to few channels, whose tiles have all of them."""
+    n, c, k, side, w = r.choice((16, 64)), r.choice((64, 176)), r.choice((40, 72)), r.choice((28, 56)), 5
+    how = f"lo=[{w // 2}, {w // 2}], hi=[{w // 2}, {w // 2}], strides=[1, 1], dilations=[1, 1], groups=1"
+    return {"x": f"f32[{n}, {c}, {side}, {side}]", "w": f"f32[{k}, {c}, {w}, {w}]"}, f"%0 = conv(x, w, {how})"
+
+
 def _winograd(r: Random) -> tuple[Inputs, str]:
     """A convolution that is done as products of transformed tiles where that pays: contractions behind each other."""
     c, k, side = r.choice((64, 128, 512)), r.choice((64, 256, 512)), r.choice((7, 14, 28))
@@ -332,6 +347,7 @@ FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make 
     _causal_attention: ("online", "contract", "reduce", "map"), _scaled_rows: ("reduce", "map"), _depthwise: ("contract", "reduce", "map"),
     _joined: ("map",), _line: ("map",), _column_variance: ("reduce", "map"), _chosen_sums: ("reduce", "map"),
     _scattered: ("reduce", "map"), _open_rows: ("reduce", "map"), _stencil: ("map",), _rows_of_stencils: ("map",),
+    _byte_convolution: ("contract", "map"), _few_channels: ("contract", "map"),
 }  # fmt: skip
 FAMILIES: tuple[Family, ...] = tuple(FORMS)
 SPLIT: tuple[Family, ...] = (_rows, _long_rows)  # those whose reductions are also done in PARTS, which a kernel of its own combines
@@ -344,7 +360,8 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
                      "half_scores"), (_heads, _attention)),
     "load_c_halves": (_wide_residual,), "skip_masks": (_causal_attention,), "prefetch_behind_reduction": (_scaled_rows,),
     "prefetch_factors": (_computed_factor,), "thread_partials": (_heads, _long_rows, _rows),
-    "turned_store": (_depthwise, _batched, _product), "window_strips": (_depthwise, _window), "stage_windows": (_depthwise, _window),
+    "turned_store": (_depthwise, _batched, _product), "window_strips": (_depthwise, _window),
+    "stage_windows": (_depthwise, _window, _byte_convolution),
     "unroll_and_jam": (_depthwise, _window, _scan), "cache_windows": (_tapped,), "index_set_split": (_joined,), "one_load": (_joined,),
     "peel_tail": (_line,), "common_values": (_column_variance,), "skip_neutral": (_chosen_sums, _scattered),
     "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),

@@ -48,7 +48,7 @@ def status(text: str):
     "tiling/contract", "tiling/online", "tiling/rows", "tiling/windows", "tiling/elements", "tiling/chain", "tiling/chain-columns",
     "tiling/npu-products", "tiling/npu-small", "tiling/gpu-online-few-rows", "tiling/gpu-columns", "tiling/gpu-warp-specialise",
     "scheduling/gpu-split-kv", "scheduling/gpu-split-depth", "directives/load-c", "directives/mma-row-sums", "skewing/skew",
-    "skewing/interchange", "skewing/time-tile",
+    "skewing/interchange", "skewing/time-tile", "directives/stage-words",
 ])  # fmt: skip
 def test_a_shipped_rule_holds(name: str):
     found = check_kernel_rule(RULES[name], RULES, FEW)
