@@ -66,10 +66,12 @@ class BlockModel:
         beside = s.resident
         if form == "contract":
             beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, self.d, t, by_lanes=by_lanes)
-        eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
-        if by_lanes and t.shape:
-            eff = lanes.share(s, chip, self.d, t.rows, t.columns)
-            eff *= lanes.hidden(s, chip, self.d, t.rows, t.columns, -(-blocks // chip.cores), beside)
+        if by_lanes:
+            piece = lanes.piece(s, chip, t.rows, t.columns)
+            eff = lanes.share(s, chip, self.d, t.rows, t.columns, piece)
+            eff *= lanes.hidden(s, chip, self.d, piece, -(-blocks // chip.cores), beside)
+        else:
+            eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "warp_specialise" else of["warp_matrix"]
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
@@ -307,7 +309,7 @@ def _beside(s: Schedule, chip: Chip, d: Demand, t: Tile, scores: float = 0.0, by
     of = chip.numbers
     if s.roles == "warp_specialise":
         return s.resident
-    held = lanes.registers(s, chip, d, t.rows, t.columns) if by_lanes else scores + prod(t.shape[:2]) / s.threads
+    held = lanes.registers(d, lanes.piece(s, chip, t.rows, t.columns)) if by_lanes else scores + prod(t.shape[:2]) / s.threads
     sums = min(chip.limits["registers"], held + of["beside_sums"])
     ring = s.stages * t.slot + chip.numbers["shared_reserved"]
     room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),

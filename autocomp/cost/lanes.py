@@ -8,7 +8,7 @@ rows of 8) read one factor row by row, where it does not lie along depth.
 from __future__ import annotations
 
 from autocomp.cost.chip import F32, Chip
-from autocomp.cost.demand import Demand
+from autocomp.cost.demand import Demand, Operand
 from autocomp.cost.derived import constant
 from autocomp.ir.schedule import Schedule
 
@@ -26,22 +26,33 @@ def by_lanes(chip: Chip, dtype: str) -> bool:
 
 def even(s: Schedule, chip: Chip) -> tuple[int, int]:
     """Rows and columns of a wave's results that its lanes have once: inner axes of a tile that are multiples of them are not padded."""
-    across = _across(s)
-    return chip.lanes() // across * (PIECE if s.instruction == SQUARE else 1), PIECE * across
+    across = FEW if s.instruction == NARROW else ACROSS
+    return chip.lanes() // across * _high(s), PIECE * across
 
 
-def _across(s: Schedule) -> int:
-    """Lanes that lie along a row of a wave's results."""
-    return FEW if s.instruction == NARROW else ACROSS
+def _high(s: Schedule) -> int:
+    """Rows of a piece of a thread's results."""
+    return PIECE if s.instruction == SQUARE else 1
 
 
-def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
+def piece(s: Schedule, chip: Chip, m: int, n: int) -> tuple[int, int]:
+    """Rows and columns of a thread's results of a tile of m x n."""
+    down, along = even(s, chip)
+    rows, cols = _shared_out(m, n, max(1, s.threads // chip.lanes()), down, along)
+    return -(-m // (rows * down)) * _high(s), -(-n // (cols * along)) * PIECE
+
+
+def _along_depth(o: Operand, d: Demand) -> bool:
+    """Whether neighbours of a factor lie along the depth, so that a thread reads several steps of a row at once."""
+    return not o.contiguous and bool({a.name for a in d.roles.depth} & o.axes)
+
+
+def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int, piece: tuple[int, int]) -> float:
     """Share of the rate of multiply-adds that a tile of m x n reaches: of what is issued for a step in depth, multiply-adds; or of the time
     in which shared memory brings their factors; less what pads the waves' results."""
-    of, lanes, (high, wide) = chip.numbers, chip.lanes(), _piece(s, chip, m, n)
-    summed = {a.name for a in d.roles.depth}
+    of, lanes, (high, wide) = chip.numbers, chip.lanes(), piece
     left = [o for o in d.operands if o.factor and {a.name for a in d.roles.rows} & o.axes]
-    whole = s.instruction == SQUARE or all(not o.contiguous and summed & o.axes for o in left)
+    whole = s.instruction == SQUARE or all(_along_depth(o, d) for o in left)
     reads = (high / PIECE if whole else high) + wide / PIECE
     passes = of["wide_passes"] * (high + wide) / PIECE
     copied = d.narrow[0] * m + d.narrow[1] * n + ((not d.narrow[0]) * m + (not d.narrow[1]) * n) / PIECE
@@ -53,41 +64,29 @@ def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> float:
     return float(filled * sums / of["fma_rate"] / clocks)
 
 
-def _piece(s: Schedule, chip: Chip, m: int, n: int) -> tuple[int, int]:
-    """Rows and columns of a thread's results of a tile of m x n."""
-    down, along = even(s, chip)
-    rows, cols = _shared_out(m, n, max(1, s.threads // chip.lanes()), down, along)
-    across = _across(s)
-    return -(-m // (rows * down)) * (down * across // chip.lanes()), -(-n // (cols * along)) * PIECE
-
-
-def registers(s: Schedule, chip: Chip, d: Demand, m: int, n: int) -> int:
+def registers(d: Demand, piece: tuple[int, int]) -> int:
     """Registers of a thread's results and of what it has read of both factors: a step in depth of those that lie along results, a whole
     access of those that lie along depth. With `beside_sums` ptxas 13.0 (sm_90a) took 166 for 8 x 8 of two along depth (168 by this), 253
     for 8 x 16 (255, all there are), 122 and 196 for two along results (120 and 192)."""
-    sides, summed = _piece(s, chip, m, n), {a.name for a in d.roles.depth}
     rows = {a.name for a in d.roles.rows}
-    held = 0
-    for o in d.operands:
-        if o.factor:
-            held += sides[0 if rows & o.axes else 1] * (PIECE if not o.contiguous and summed & o.axes else 1)
-    return sides[0] * sides[1] + held
+    held = (piece[0 if rows & o.axes else 1] * (PIECE if _along_depth(o, d) else 1) for o in d.operands if o.factor)
+    return piece[0] * piece[1] + sum(held)
 
 
-def hidden(s: Schedule, chip: Chip, d: Demand, m: int, n: int, blocks: int, beside: int) -> float:
-    """Share of its rate that a core reaches with so many blocks of m x n, `beside` at once.
+def hidden(s: Schedule, chip: Chip, d: Demand, piece: tuple[int, int], blocks: int, beside: int) -> float:
+    """Share of its rate that a core reaches with so many blocks, `beside` at once.
 
     Warps stay with their scheduler: three blocks of two take as long as four. Too few of them hide no reads of factors, the fewer the more
     results each has and registers for what it reads next. What is left over lands together on the cores that are done first: a part of a
     whole round, however few they are (609 blocks, four a core, took 185 us where five tiles' time was 136; H200, 2026-11-27).
     """
-    of, (high, wide), warps = chip.numbers, _piece(s, chip, m, n), s.threads / chip.lanes()
-    full = registers(s, chip, d, m, n) + of["beside_sums"] > chip.limits["registers"]  # none are left for what is read next
-    need = max(of["schedulers"], of["lane_warps"] * (1.0 if full else min(1.0, of["lane_results"] / (high * wide))))
-    even = lambda b: -(-b * warps // of["schedulers"]) * of["schedulers"]
-    turn = max(even(beside), need)
+    of, warps = chip.numbers, s.threads / chip.lanes()
+    full = registers(d, piece) + of["beside_sums"] > chip.limits["registers"]  # none are left for what is read next
+    need = max(of["schedulers"], of["lane_warps"] * (1.0 if full else min(1.0, of["lane_results"] / (piece[0] * piece[1]))))
+    shared = lambda b: -(-b * warps // of["schedulers"]) * of["schedulers"]
+    turn = max(shared(beside), need)
     whole, rest = divmod(blocks, beside)
-    return blocks * warps / (whole * turn + (max(even(rest), of["last_round"] * turn) if rest else 0.0))
+    return blocks * warps / (whole * turn + (max(shared(rest), of["last_round"] * turn) if rest else 0.0))
 
 
 def _shared_out(m: int, n: int, waves: int, down: int, across: int) -> tuple[int, int]:

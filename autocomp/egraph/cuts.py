@@ -175,8 +175,8 @@ class Enumerator:
                     for p in partial for o, n in zip(choices, digit) if p.joins(o)]  # fmt: skip
             if len(made) > 4 * KEEP:
                 made.sort(key=lambda m: (m[2], m[0].ops + m[1].ops))
-                also = self._spread_of_heavy(made, node.id in self._heavy) if len(node.enode.children) <= FEW else []
-                made = self._spread(made) + also
+                first = self._spread(made)
+                made = first + (self._quick(made, first, node.id in self._heavy) if len(node.enode.children) <= FEW else [])
             partial = [p.and_(o, took, key) for p, o, took, key in made]
         chosen = [p.parts for p in partial]
         if all(any(x.cut is not None for x in parts) for parts in chosen):
@@ -199,18 +199,20 @@ class Enumerator:
                 out.append(m)
         return out
 
-    def _spread_of_heavy(self, made: list[tuple[Joined, Part, int, int]], heavy: bool) -> list[tuple[Joined, Part, int, int]]:
-        """The few more that take least where what products and reductions among the operands (or all operands of `heavy` ones) take counts
-        too, or alone: one that reads stored factors may do with less than those whose leaves took less, which compute the factors again."""
+    def _quick(self, made: list[tuple[Joined, Part, int, int]], first: list[tuple[Joined, Part, int, int]],
+               heavy: bool) -> list[tuple[Joined, Part, int, int]]:  # fmt: skip
+        """The few beside the first that take least where what products and reductions among the operands (or all operands of `heavy` ones)
+        take counts too, or alone: one that reads stored factors may do with less than those whose leaves took less, which compute the
+        factors again."""
         took = [sum([x.cut.time for x in (*m[0].parts, m[1]) if x.cut is not None and (heavy or x.cut.heavy)]) for m in made]
         if not any(took):
             return []
-        first = {id(m) for m in self._spread(made)}
+        known = {id(m) for m in first}
         more: dict[int, tuple[Joined, Part, int, int]] = {}
         for share in (1 / TICKS, 0.0):
             order = sorted(range(len(made)), key=lambda i: (share * made[i][2] + took[i], made[i][2]))
             more |= {id(m): m for m in self._spread([made[i] for i in order])}
-        return [m for i, m in more.items() if i not in first]
+        return [m for i, m in more.items() if i not in known]
 
     def _operand(self, node: SubjectNode, j: int, child: int) -> list[Part]:
         s = self.subject

@@ -230,6 +230,11 @@ class Program:
         return self._folded
 
 
+def _priced(cost: Cost) -> str:
+    """The line of a kernel's comment that says what it is thought to take."""
+    return f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}"
+
+
 def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Cost]], target: Target, options: Options, trace: Trace,
                   rule_names: tuple[str, ...] = ()) -> Program:  # fmt: skip
     """Print every distinct kernel, build the sources where the toolchain is here, and wrap it all as a Program."""
@@ -249,8 +254,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             from autocomp.ir.schedule import Schedule
 
             cost = coded_cost(k, target.chip)
-            price = f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}"
-            sources[k.name] = target.emit(k, Schedule(), (f"{k.name}: {' '.join(c.ops)}", price, *(f"rule: {r}" for r in c.rules)))
+            sources[k.name] = target.emit(k, Schedule(), (f"{k.name}: {' '.join(c.ops)}", _priced(cost), *(f"rule: {r}" for r in c.rules)))
             infos[k.name] = KernelInfo(k.name, c.ops, count[k.name], "is the target's own function", cost.seconds, cost.bound, c.rules,
                                        k.signature, sources[k.name].text, cost.seconds, tuple(cost.parts))  # fmt: skip
             continue
@@ -267,7 +271,7 @@ def build_program(calls: KernelGraph, schedules: Mapping[str, tuple[Schedule, Co
             f"{k.name}: {' '.join(c.ops)}",
             f"schedule: {show(schedule)}",
             *([f"tuned: {measured[k.signature]}"] if k.signature in measured else []),
-            f"predicted: {cost.seconds * 1e6:.2f} us, bound by {cost.bound}, {share:.0%} of the roofline",
+            f"{_priced(cost)}, {share:.0%} of the roofline",
             *(f"rule: {r}" for r in (*c.rules, *tiled.get(k.signature, ()))),
         )
         sources[k.name] = target.emit(k, schedule, header)

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,7 @@ def _bounded(line: Line, guard: tuple[Aff, ...]) -> Line:
     low, high = line.low, line.high
     for sign, c in (b for b in (_bound(g, line) for g in guard) if b):
         low, high = (max(low, -c), high) if sign > 0 else (low, min(high, c + 1))
-    return Line(line.at, line.row, line.step, line.count, low, high)
+    return replace(line, low=low, high=high)
 
 
 class WordsPrinter:
@@ -150,12 +151,11 @@ class WordsPrinter:
         """The loops that fill the buffer for the current tile."""
         p, w = self.p, self.w
         *outer, last = w.lines
-        with p.block(f"for (long q = 0; q < {-(-w.size // WORD)}; q++)"):
-            closes, inside, place = 0, [], "q"
+        with ExitStack() as loops:
+            loops.enter_context(p.block(f"for (long q = 0; q < {-(-w.size // WORD)}; q++)"))
+            inside, place = [], "q"
             for n, x in enumerate(outer):
-                p.w(f"for (long u{n} = 0; u{n} < {x.count}; u{n}++) {{")
-                p.depth += 1
-                closes += 1
+                loops.enter_context(p.block(f"for (long u{n} = 0; u{n} < {x.count}; u{n}++)"))
                 p.w(f"const long x{n} = u{n} + {self._origin(x)};")
                 inside.append(f"x{n} >= {x.low} && x{n} < {x.high}")
                 place = f"({place})*{x.count} + u{n}"
@@ -169,9 +169,6 @@ class WordsPrinter:
             p.w(f"for (long u = 0; u < begin; u += {p.lanes}) vi_store(line + u, border);")
             self._body(outer)
             p.w(f"for (long u = end; u < {last.count}; u += {p.lanes}) vi_store(line + u, border);")
-            for _ in range(closes):
-                p.depth -= 1
-                p.w("}")
 
     def _origin(self, x: Line) -> str:
         first = self._first(x.row)
