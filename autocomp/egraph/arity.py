@@ -9,44 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from autocomp.egraph.grammar import load_grammar
+from autocomp.egraph.terms import Terms
 from autocomp.ir.ops import OPS
 from autocomp.options import Options
 from autocomp.rewrite.vocabulary import arity_rule
 from autocomp.trace import Trace
 
-if TYPE_CHECKING:
-    from autocomp.egraph.saturate import Subject
 
-
-def split_wide(subject: Subject, options: Options, trace: Trace) -> frozenset[int]:
+def split_wide(terms: Terms, options: Options, trace: Trace) -> frozenset[int]:
     """Unite every associative op that no body can compute as it stands with a tree of narrower ones. The terms that have too many
     operands to be looked at any further. The engine is up to date before and afterwards."""
     count: dict[str, int] = {}
     done: set[int] = set()
     most = load_grammar().limits["operands"]
-    for n, term in enumerate(list(subject.engine.terms)):
+    for n, term in enumerate(list(terms.engine.terms)):
         rule = arity_rule(term.op)
         if not rule or any(fnmatchcase(rule, g) for g in options.without):
             continue
-        if not is_wide(tuple(subject.engine.classes[a] for a in term.args)):
+        if not is_wide(tuple(terms.engine.classes[a] for a in term.args)):
             continue
         args = list(term.args)
         while is_wide(args):
-            first, size = _least(subject, args)
-            types = tuple(subject.types[a] for a in args[first : first + size])
-            made = subject.add(term.op, term.attrs, tuple(args[first : first + size]), OPS[term.op].infer(types, term.attrs), rule)
+            first, size = _least(terms, args)
+            types = tuple(terms.types[a] for a in args[first : first + size])
+            made = terms.add(term.op, term.attrs, tuple(args[first : first + size]), OPS[term.op].infer(types, term.attrs), rule)
             args[first : first + size] = [made]
-        whole = subject.add(term.op, term.attrs, tuple(args), subject.types[n], rule)
-        subject.engine.union(n, whole)
-        subject.united = True
+        whole = terms.add(term.op, term.attrs, tuple(args), terms.types[n], rule)
+        terms.engine.union(n, whole)
+        terms.united = True
         count[rule] = count.get(rule, 0) + 1
         if len(term.args) > most:
             done.add(n)
     if count:
-        subject.engine.rebuild()
+        terms.engine.rebuild()
     for rule, times in sorted(count.items()):
         trace.add("rule", rule, phase="arity", count=times)
     return frozenset(done)
@@ -58,12 +55,12 @@ def is_wide(args: Sequence[int]) -> bool:
     return len(set(args)) > limits["leaves"] or len(args) > limits["operands"]
 
 
-def _least(subject: Subject, args: Sequence[int]) -> tuple[int, int]:
+def _least(terms: Terms, args: Sequence[int]) -> tuple[int, int]:
     """(first, how many) of the neighbours to take together: as many as are too many, at most what one body reads, and those with
     the fewest bytes, which are copied once more."""
     most = load_grammar().limits["leaves"]
     size = max(2, min(most, max(len(set(args)), len(args) - load_grammar().limits["operands"] + most) - most + 1))
-    held = [subject.types[a].bytes for a in args]
+    held = [terms.types[a].bytes for a in args]
     now = sum(held[:size])
     best, first = now, 0
     for i in range(1, len(args) - size + 1):

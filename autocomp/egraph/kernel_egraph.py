@@ -19,7 +19,7 @@ from autocomp.deadline import current
 from autocomp.egraph.directives import Directives
 from autocomp.egraph.engine import execute
 from autocomp.egraph.kept import Pool
-from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelRule, Subject, Words, axes_of, compile_rule, default_row
+from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelEntry, KernelRule, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
 from autocomp.egraph.native import egglog
 from autocomp.ir.schedule import Schedule
@@ -116,8 +116,8 @@ class _KernelEGraph:
     def __init__(self, kernels: Sequence[Asked], rules: tuple[Rule, ...]) -> None:
         self.kernels, self.words = [_Kernel(k) for k in kernels], Words()
         first = " ".join(map(str, default_row(self.words)))
-        subjects = [Subject(n, k.roles, k.functions) for n, k in enumerate(kernels)]
-        self.rules = [compile_rule(r, n, subjects, self.words) for n, r in enumerate(rules)]
+        entries = [KernelEntry(n, k.roles, k.functions) for n, k in enumerate(kernels)]
+        self.rules = [compile_rule(r, n, entries, self.words) for n, r in enumerate(rules)]
         self.name = tuple(command for r in self.rules for command in r.commands)
         self.eg = _DECLARED.take(self.name) or self._declared()
         self._run("(push)")

@@ -53,7 +53,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Subject:
+class KernelEntry:
     """One of the kernels whose schedules an e-graph holds: its number there, its axes' roles, and what conditions may ask about it."""
 
     number: int
@@ -169,30 +169,30 @@ def applies(rule: Rule, roles: Roles) -> bool:
     return rule.match.op == form and all(k in known for k, _ in rule.match.attrs)
 
 
-def compile_rule(rule: Rule, n: int, subjects: Sequence[Subject], words: Words) -> KernelRule:
+def compile_rule(rule: Rule, n: int, entries: Sequence[KernelEntry], words: Words) -> KernelRule:
     """The rule for kernels whose roles have axes alike. Raises RuleError where its right side cannot be computed."""
-    return _Compiler(rule, n, subjects, words).result()
+    return _Compiler(rule, n, entries, words).result()
 
 
 class _Compiler:
     """What is the same for all kernels is written into the egglog rule; what is not is a function of the kernel's number."""
 
-    def __init__(self, rule: Rule, n: int, subjects: Sequence[Subject], words: Words) -> None:
+    def __init__(self, rule: Rule, n: int, entries: Sequence[KernelEntry], words: Words) -> None:
         assert isinstance(rule.match, Apply) and isinstance(rule.rhs, Apply)
-        self.rule, self.n, self.subjects, self.words = rule, n, subjects, words
+        self.rule, self.n, self.entries, self.words = rule, n, entries, words
         self.match, self.rhs = rule.match, rule.rhs
         self.facts: list[str] = [f"(live_{n} kernel)"]  # of the body
         self.commands: list[str] = [f"(relation live_{n} (i64))"]
         self.said: list[str] = []  # about each kernel
         self.free: dict[str, Number | None] = {}
         self.row = [str(v) for v in default_row(words)]
-        self.fixed: dict[int, dict[str, Any]] = {x.number: {} for x in subjects}
+        self.fixed: dict[int, dict[str, Any]] = {x.number: {} for x in entries}
         if rule.phase == "scheduling":
             self._match_tile()
         else:
             extents = {e.name: ROLE[k] for k, e in self.match.attrs if isinstance(e, Ref)}
-            self.fixed = {x.number: {name: x.roles.extent(role) for name, role in extents.items()} for x in subjects}
-        self.envs = {x.number: Env(self.fixed[x.number], x.functions) for x in subjects}
+            self.fixed = {x.number: {name: x.roles.extent(role) for name, role in extents.items()} for x in entries}
+        self.envs = {x.number: Env(self.fixed[x.number], x.functions) for x in entries}
         self.constants: dict[str, str] = {}  # text of an expression -> the variable that has its value for each kernel
         self.asked: dict[str, str] = {}  # that variable -> the fact that binds it
         self.spoken = {name for name, v in self.free.items() if v is None}
@@ -246,7 +246,7 @@ class _Compiler:
 
     def _limits(self, role: str) -> dict[int, int]:
         """The largest tile of each kernel."""
-        return {x.number: x.roles.limit(role) for x in self.subjects}
+        return {x.number: x.roles.limit(role) for x in self.entries}
 
     def _constant(self, text: str, values: Mapping[int, int]) -> str:
         """What egglog calls a number that each kernel has its own of."""
@@ -330,13 +330,13 @@ class _Compiler:
         if self.rule.phase != "tiling":
             raise RuleError(f"{c}: a {self.rule.phase} rule does not say the whole tile", where=self.rule.where_text,
                             hint="write it in the tiling rule; targets refuse what does not fit")  # fmt: skip
-        found = needs(self.rule, self.subjects[0].roles.form)
+        found = needs(self.rule, self.entries[0].roles.form)
         return [replace(condition(n.holds, self.free, self._known), need=n) for n in found]
 
     def result(self) -> KernelRule:
         for key, e in self.rhs.attrs:
             role = ROLE.get(key, key)
-            empty = role in TILES and not any(axes_of(self.subjects[0].roles, role))
+            empty = role in TILES and not any(axes_of(self.entries[0].roles, role))
             self.row[COLUMNS.index(role)] = "0" if empty else self._value(key, e)
         conditions = [x for c in self.rule.where for x in self._conditions(c)]
         same = [c for c in conditions if not c.variables and not is_legal(c.expr)]  # the same for every choice

@@ -13,26 +13,24 @@ from typing import Any
 
 from autocomp.budget import folded_bytes, most_matches, most_terms
 from autocomp.deadline import current
+from autocomp.egraph.apply import apply, apply_together
 from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen, Instance
 from autocomp.egraph.matches import Forms
 from autocomp.egraph.queries import Query, engine_for
-from autocomp.errors import ModelError, RuleError
+from autocomp.egraph.terms import Terms, typed
 from autocomp.ir.away_from_zero import bounds
-from autocomp.ir.builder import checked_attrs, constant, inferred
+from autocomp.ir.builder import checked_attrs
 from autocomp.ir.decided import decided
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.ops import OPS
-from autocomp.ir.scalar import SCALAR, convert
-from autocomp.ir.types import BOOL, DTYPES, TensorType, dim_hint, holds_symbol, same_number
+from autocomp.ir.types import DTYPES, TensorType
 from autocomp.options import Options
-from autocomp.rewrite.expr import Lit, Ref, Word
-from autocomp.rewrite.functions import Operand, tensor_functions
-from autocomp.rewrite.pattern import Pattern
-from autocomp.rewrite.rule import Rule, RuleSet
+from autocomp.rewrite.functions import tensor_functions
+from autocomp.rewrite.rule import RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
-from autocomp.rewrite.where import Answer, Env, Unanswerable, evaluate, holds
+from autocomp.rewrite.where import Answer
 from autocomp.trace import Trace
 
 REPORTED_REJECTS = 60  # refused matches of a rule that the trace keeps
@@ -43,104 +41,6 @@ EMPTY = ("iota", "cast")  # of which a tensor without elements is made
 INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
 
 
-@dataclass
-class Subject:
-    """The graph inside the engine: type and known facts of every named term.
-
-    uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone,
-    before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
-    indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded.
-    decides: a rounding or a comparison is computed from it. least: its elements are 0 or of at least that magnitude, as far as the graph
-    says it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
-    form knows holds for all of them; of `uniform` and `constant` also for what is computed from them.
-    united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
-    """
-
-    engine: Engine
-    foldable: int  # bytes of a constant at most
-    types: list[TensorType] = field(default_factory=list)
-    uniform: list[float | None] = field(default_factory=list)
-    constant: list[bool] = field(default_factory=list)
-    fixed: list[bool] = field(default_factory=list)
-    indexed: list[bool] = field(default_factory=list)
-    decides: list[bool] = field(default_factory=list)
-    least: list[float | None] = field(default_factory=list)
-    united: bool = False
-    fired: list[tuple[Rule, Match, int, int]] = field(default_factory=list)
-
-    def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str, decides: bool = False, least: float | None = 0.0
-            ) -> int:  # fmt: skip
-        n = self.engine.add(op, attrs, args, why)
-        if n == len(self.types):
-            self.decides.append(decides)
-            self.least.append(least)
-            self.types.append(type)
-            self.fixed.append(not holds_symbol(type) and not holds_symbol(attrs))
-            self.uniform.append(self._uniform(n))
-            self.constant.append(self._constant(n))
-            plain = [a for a in args if self.uniform[a] is None and self.engine.terms[a].op != "const"]
-            maps = op in SCALAR or op in ("broadcast", "reshape", "transpose")
-            spread = op in ("broadcast", "reshape", "transpose") and self.uniform[n] is not None
-            self.indexed.append(op == "iota" or spread or (maps and bool(plain) and all(self.indexed[a] for a in plain)))
-        return n
-
-    def _constant(self, n: int) -> bool:
-        t = self.engine.terms[n]
-        if t.op in ("param", "const", "input"):
-            return self.fixed[n] and t.op != "input"
-        return self.fixed[n] and self.types[n].bytes <= self.foldable and all(self.constant[a] for a in t.args)
-
-    def _uniform(self, n: int) -> float | None:
-        t = self.engine.terms[n]
-        if t.op == "const" and not isinstance(t.attrs["value"], bool):
-            return float(t.attrs["value"])
-        if t.op in ("broadcast", "reshape", "transpose"):
-            return self.uniform[t.args[0]]
-        if t.op == "cast" and self.uniform[t.args[0]] is not None and self.types[n].dtype != BOOL:
-            return float(convert(self.uniform[t.args[0]], self.types[n].dtype))
-        return None
-
-    def settle(self) -> None:
-        """Join the facts of every class's forms, and pass them on to the users, until nothing changes."""
-        if not self.united:  # a term alone has its facts from the start
-            return
-        self.united = False
-        members: dict[int, list[int]] = {}
-        for n, c in enumerate(self.engine.classes):
-            members.setdefault(c, []).append(n)
-        for names in members.values():
-            decides, all_ = any(self.decides[n] for n in names), [self.least[n] for n in names]
-            least = None if None in all_ else max(x for x in all_ if x is not None)
-            for n in names:
-                self.decides[n], self.least[n] = decides, least
-        changed = True
-        while changed:
-            changed = False
-            for names in members.values():
-                known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
-                constant = any(self.constant[n] or self._constant(n) for n in names)
-                for n in names:
-                    if not same_number(self.uniform[n], known) or self.constant[n] != constant:
-                        self.uniform[n], self.constant[n] = known, constant
-                        changed = True
-
-    def cancel(self) -> bool:
-        """Unite what an injective op maps to one tensor; whether anything was united. Congruence alone never says it: T(a) = T(b)
-        would leave a and b apart, and rules that go on from each of them make the same tensors again without end."""
-        first: dict[tuple[str, Attrs, int], int] = {}
-        joined = False
-        for c, t in zip(self.engine.classes, self.engine.terms):
-            if t.op in INJECTIVE:
-                a = first.setdefault((t.op, t.attrs, c), t.args[0])
-                if not self.engine.equal(a, t.args[0]):
-                    self.engine.union(a, t.args[0])
-                    joined = self.united = True
-        return joined
-
-    def operand(self, n: int) -> Operand:
-        return Operand(self.types[n], self.constant[n], self.uniform[n], self.decides[n], self.least[n])
-
-
 def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = (),
              target: str = "", drawn: bool = False) -> Frozen:  # fmt: skip
     """All forms of the graph's tensors under the rules of the graph phases, of those for a target its own; `features` are the chip's, for
@@ -149,18 +49,18 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
     phases = {p: rules.of(p, target) for p in GRAPH_PHASES}
-    subject, names, source = _load(graph, engine_for(phases, {*EMPTY, *(n.op for n in graph.nodes())}), drawn)
+    terms, names, source = _load(graph, engine_for(phases, {*EMPTY, *(n.op for n in graph.nodes())}), drawn)
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
-    functions, size = tensor_functions(options, features), len(subject.types)
+    functions, size = tensor_functions(options, features), len(terms.types)
     for phase, chosen in phases.items():
         if chosen and not current().passed("saturate", f"rules of phase {phase} and later ones"):
-            Phase(phase, subject, options, trace, subject.engine.declared[phase], functions, size, places=said).run()
-    subject.engine.rebuild()
-    split = split_wide(subject, options, trace)
-    subject.settle()
-    subject.engine.close()
+            Phase(phase, terms, options, trace, terms.engine.declared[phase], functions, size, places=said).run()
+    terms.engine.rebuild()
+    split = split_wide(terms, options, trace)
+    terms.settle()
+    terms.engine.close()
     numbers = [(names[n], i) for i, n in enumerate(graph.nodes())]
-    return _freeze(subject, graph, [(name, names[n]) for name, n in graph.outputs], source, said, numbers, split)
+    return _freeze(terms, graph, [(name, names[n]) for name, n in graph.outputs], source, said, numbers, split)
 
 
 def freeze_graph(graph: Graph) -> Frozen:
@@ -168,33 +68,28 @@ def freeze_graph(graph: Graph) -> Frozen:
     return saturate(graph, RuleSet(), Options(), Trace())
 
 
-def _load(graph: Graph, engine: Engine, drawn: bool) -> tuple[Subject, dict[Any, int], dict[int, str]]:
-    subject = Subject(engine, folded_bytes(sum(n.type.bytes for n in graph.nodes() if n.op == "param")))
+def _load(graph: Graph, engine: Engine, drawn: bool) -> tuple[Terms, dict[Any, int], dict[int, str]]:
+    terms = Terms(engine, folded_bytes(sum(n.type.bytes for n in graph.nodes() if n.op == "param")))
     names: dict[Any, int] = {}
     source: dict[int, str] = {}
     deciding, bounded = decided(graph), bounds(graph)
     for n in graph.nodes():
         if 0 in n.type.shape:
-            names[n] = _empty(subject, n.type)
+            names[n] = _empty(terms, n.type)
             source.setdefault(names[n], n.op)
             continue
         args = tuple(names[i] for i in n.inputs)
         least = None if drawn and n.op == "input" else bounded[n].least
-        names[n] = subject.add(n.op, _typed(n.op, n.attrs, n.type), args, n.type, "source", n in deciding, least)
+        names[n] = terms.add(n.op, typed(n.op, n.attrs, n.type), args, n.type, "source", n in deciding, least)
         source.setdefault(names[n], n.op)
-    return subject, names, source
+    return terms, names, source
 
 
-def _empty(subject: Subject, t: TensorType) -> int:
+def _empty(terms: Terms, t: TensorType) -> int:
     """A tensor without elements is a constant whatever computes it: nothing is left for a kernel to do."""
     attrs = checked_attrs("iota", {"shape": t.shape, "axis": 0, "dtype": "i64"})
-    base = subject.add("iota", attrs, (), TensorType(DTYPES["i64"], t.shape), "source")
-    return base if t.dtype == DTYPES["i64"] else subject.add("cast", checked_attrs("cast", {"to": t.dtype.name}), (base,), t, "source")
-
-
-def _typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:
-    """Leaves carry their type, so that equal texts are equal tensors."""
-    return Attrs({**attrs, "type": str(t)}) if op in ("input", "param", "const") else attrs
+    base = terms.add("iota", attrs, (), TensorType(DTYPES["i64"], t.shape), "source")
+    return base if t.dtype == DTYPES["i64"] else terms.add("cast", checked_attrs("cast", {"to": t.dtype.name}), (base,), t, "source")
 
 
 # ---- one phase
@@ -207,7 +102,7 @@ class Phase:
     """
 
     name: str
-    subject: Subject
+    terms: Terms
     options: Options
     trace: Trace
     queries: list[Query]
@@ -226,7 +121,7 @@ class Phase:
     tried: int = 0
 
     def __post_init__(self) -> None:
-        first = len(self.subject.types)
+        first = len(self.terms.types)
         self.most = most_terms(self.options, self.source, first)
         self.matches = most_matches(self.source)
         self.left = max(0, self.most - first)
@@ -244,10 +139,10 @@ class Phase:
             rounds += 1
             self._rest()
             active = [q.relation for q in self.queries if q.rule.name not in self.resting]
-            self.subject.engine.match(active)
-            found, self.at_class = self.subject.engine.matches(active, sorts), None
-            self.subject.settle()
-            joined = self.subject.cancel()
+            self.terms.engine.match(active)
+            found, self.at_class = self.terms.engine.matches(active, sorts), None
+            self.terms.settle()
+            joined = self.terms.cancel()
             changed, over = self._round(found, seen, rounds == 1)
             changed |= joined
         if over is not None:
@@ -261,7 +156,7 @@ class Phase:
         for name, count in sorted(self.fired.items()):
             self.trace.add("rule", name, self.spent.get(name, 0.0), phase=self.name, count=count, matches=self.matched.get(name, 0),
                            terms=self.made.get(name, 0))  # fmt: skip
-        self.trace.add("phase", self.name, time.perf_counter() - self.start, terms=len(self.subject.types), fired=sum(self.fired.values()))
+        self.trace.add("phase", self.name, time.perf_counter() - self.start, terms=len(self.terms.types), fired=sum(self.fired.values()))
 
     def _rest(self) -> None:
         """Rules that have had their share of terms, or would match too often, are asked no more."""
@@ -270,15 +165,15 @@ class Phase:
                 self.resting.setdefault(name, f"{terms} terms")
         if not self._grown():
             return
-        self.subject.engine.rebuild()
-        forms = Forms(self.subject.engine.terms, self.subject.engine.classes)
+        self.terms.engine.rebuild()
+        forms = Forms(self.terms.engine.terms, self.terms.engine.classes)
         for q in self.queries:
             if q.rule.name not in self.resting and (often := forms.at_most(q.lhs, self.matches)) > self.matches:
                 self.resting[q.rule.name] = f"{often} matches, at most {self.matches}"
 
     def _grown(self) -> bool:
         """Whether classes may have many forms: only then is it worth while to count."""
-        return len(self.subject.types) > self.source + max(SMALL, self.source)
+        return len(self.terms.types) > self.source + max(SMALL, self.source)
 
     def _round(self, found: Mapping[str, set[tuple[object, ...]]], seen: dict[str, set[tuple[object, ...]]], first: bool
                ) -> tuple[bool, dict[str, Any] | None]:  # fmt: skip
@@ -304,7 +199,7 @@ class Phase:
         if q.rule.siblings:
             seen.update(known[r] for r in rows)
             self.matched[name] = self.matched.get(name, 0) + len(rows)
-            together = _apply_together(self.subject, q, rows, self.functions, self.taken) if first else []
+            together = apply_together(self.terms, q, rows, self.functions, self.taken) if first else []
             return any([self._said(q, row, reason) for row, reason in together]), None
         for row in rows:
             if (over := self._over()) is not None:
@@ -312,14 +207,14 @@ class Phase:
             if self.made.get(name, 0) - before > max(SMALL, self.left * TURN):
                 return True, None  # the others first
             seen.add(known[row])
-            self.tried, terms = self.tried + 1, len(self.subject.types)
+            self.tried, terms = self.tried + 1, len(self.terms.types)
             self.matched[name] = self.matched.get(name, 0) + 1
-            changed |= self._said(q, row, _apply(self.subject, q, row, self.functions))
-            self.made[name] = self.made.get(name, 0) + len(self.subject.types) - terms
+            changed |= self._said(q, row, apply(self.terms, q, row, self.functions))
+            self.made[name] = self.made.get(name, 0) + len(self.terms.types) - terms
         return changed, None
 
     def _with_facts(self, row: tuple[object, ...]) -> tuple[object, ...]:
-        return (*row, *((self.subject.constant[v], self.subject.uniform[v]) for v in row if isinstance(v, int)))
+        return (*row, *((self.terms.constant[v], self.terms.uniform[v]) for v in row if isinstance(v, int)))
 
     def _said(self, q: Query, row: tuple[object, ...], answer: str | Answer | None) -> bool:
         """Count what a match gave; whether the rule fired."""
@@ -331,7 +226,7 @@ class Phase:
             if self.rejected[name] <= REPORTED_REJECTS:
                 reason = answer.reason if isinstance(answer, Answer) else answer
                 root = int(row[0])  # type: ignore[call-overload]
-                at = str(self.subject.types[root])
+                at = str(self.terms.types[root])
                 self.trace.add("reject", name, phase=self.name, reason=reason, at=at, place=self._place(root), count=1)
         return answer is None
 
@@ -339,7 +234,7 @@ class Phase:
         """What the model calls the tensor of a term, "" if it has none."""
         if term in self.places:
             return self.places[term]
-        classes = self.subject.engine.classes
+        classes = self.terms.engine.classes
         if self.at_class is None:
             self.at_class = {}
             for n, place in self.places.items():
@@ -349,7 +244,7 @@ class Phase:
 
     def _over(self) -> dict[str, Any] | None:
         """The limit that is reached, with how much of it was used."""
-        terms = len(self.subject.types)
+        terms = len(self.terms.types)
         if terms > self.most:
             return {"nodes": terms, "limit": self.most}
         if self.tried > TRIES * self.most:
@@ -358,171 +253,22 @@ class Phase:
         return {"deadline_s": current().seconds} if current().passed("saturate", left) else None
 
 
-# ---- one match
-@dataclass
-class Match:
-    """A row for which the rule's conditions hold: its variables, the names of its tensors, its root, and the tensors between
-    (of a rule of siblings)."""
-
-    env: Env
-    names: dict[str, int]
-    root: int
-    inner: tuple[int, ...] = ()
-
-
-def _apply(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> str | Answer | None:
-    """None if the rule fired; else why not ("" where it would only have added what is there)."""
-    m = _match(subject, q, row, functions)
-    return _fire(subject, q.rule, m, (m,)) if isinstance(m, Match) else m
-
-
-def _apply_together(subject: Subject, q: Query, rows: Sequence[tuple[object, ...]], functions: Mapping[str, Any],
-                    taken: set[int]) -> list[tuple[tuple[object, ...], str | Answer | None]]:  # fmt: skip
-    """As `_apply` for a rule of siblings: matches that share the variables it names fire together, in order of their roots. What
-    lies inside of siblings that an earlier rule merged is left to it."""
-    groups: dict[tuple[int, ...], dict[int, tuple[tuple[object, ...], Match]]] = {}
-    out: list[tuple[tuple[object, ...], str | Answer | None]] = []
-    for row in rows:
-        m = _match(subject, q, row, functions)
-        if not isinstance(m, Match) or m.root in taken:
-            out.append((row, "it is part of siblings that another rule merged" if isinstance(m, Match) else m))
-        else:
-            groups.setdefault(tuple(m.names[v] for v in q.rule.siblings), {}).setdefault(m.root, (row, m))
-    for _, members in sorted(groups.items()):
-        together = [members[root] for root in sorted(members)]
-        for row, m in together:
-            single = f"it is the only one of its {', '.join(q.rule.siblings)}"
-            out.append((row, _fire(subject, q.rule, m, tuple(x for _, x in together)) if len(together) > 1 else single))
-            taken.update(m.inner if len(together) > 1 else ())
-    return out
-
-
-def _match(subject: Subject, q: Query, row: tuple[object, ...], functions: Mapping[str, Any]) -> Match | Answer | str:
-    """The match, or why the rule does not hold there."""
-    values = dict(zip((v for v, _ in q.variables), row))
-    root = int(values["root"])  # type: ignore[call-overload]
-    variables: dict[str, Any] = {"root": subject.operand(root)}
-    names: dict[str, int] = {}
-    for v, sort in q.variables:
-        if sort == "T" and v.startswith("v_"):
-            names[v[2:]] = int(values[v])  # type: ignore[call-overload]
-            variables[v[2:]] = subject.operand(names[v[2:]])
-    env = Env(variables, functions)
-    for v, lit in q.literals:
-        if not same_number(subject.uniform[int(values[v])], float(lit.value)):  # type: ignore[call-overload]
-            return ""
-    reason = _bind(q, values, variables, env, subject)
-    if reason is not None:
-        return reason
-    answer = holds(q.rule.where, env)
-    inner = tuple(int(values[v]) for v, _ in q.variables if v.startswith("n_"))  # type: ignore[call-overload]
-    return Match(env, names, root, inner) if answer else answer
-
-
-def _fire(subject: Subject, rule: Rule, m: Match, together: tuple[Match, ...]) -> str | None:
-    """Unite the root with the right side. `together`: the matches that `?v...` lists."""
-    assert rule.rhs is not None
-    before = together[: next(i for i, x in enumerate(together) if x is m)]
-
-    def offset(operand: Operand, axis: int) -> int:
-        """Elements along an axis of the siblings that stand before this one."""
-        name = next(n for n, x in m.env.variables.items() if x is operand)
-        return sum(dim_hint(subject.types[x.names[name]].shape[axis]) for x in before)
-
-    env, first = Env(m.env.variables, {**m.env.functions, "offset": offset}) if rule.siblings else m.env, len(subject.types)
-    listed = {v: tuple(x.names[v] for x in together) for v in m.names} if rule.siblings else {}
-    try:
-        made = _build(subject, rule, rule.rhs, m.names, env, subject.types[m.root], listed)
-    except Unanswerable as e:
-        return str(e)
-    except ModelError as e:
-        return f"the right side has no type: {e.what}"
-    if subject.types[made] != subject.types[m.root]:
-        raise RuleError(f"unites tensors of different types: {subject.types[m.root]} and {subject.types[made]}", where=rule.where_text,
-                        hint="add a condition to `where` under which both sides have one type")  # fmt: skip
-    if subject.engine.equal(made, m.root):
-        return ""
-    subject.engine.union(m.root, made)
-    subject.united = True
-    subject.fired.append((rule, m, first, len(subject.types)))
-    return None
-
-
-def _bind(q: Query, values: Mapping[str, object], variables: dict[str, Any], env: Env, subject: Subject) -> str | None:
-    """Bind and compare attributes; the reason if they differ."""
-    later = []
-    for p, slot in q.slots:
-        attrs = subject.engine.attrs_of(str(values[slot]))
-        for name, e in p.attrs:
-            if name not in attrs:  # a constant's dtype is its type's
-                return f"this {p.op} has no attribute {name}"
-            have = attrs[name]
-            if isinstance(e, Ref):
-                if e.name in variables and not _same(variables[e.name], have):
-                    return ""
-                variables[e.name] = have
-            else:
-                later.append((e, have))
-    for e, have in later:
-        try:
-            want = e.name if isinstance(e, Word) else evaluate(e, env)
-        except Unanswerable as x:
-            return str(x)
-        if not _same(want, have):
-            return ""
-    return None
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two attributes are one: of numbers the sign of zero counts."""
-    return bool(a == b) and (not isinstance(b, float) or same_number(a, b))
-
-
-def _build(subject: Subject, rule: Rule, p: Pattern, names: Mapping[str, int], env: Env, like: TensorType,
-           listed: Mapping[str, tuple[int, ...]]) -> int:  # fmt: skip
-    """The name of the term that a right side stands for. A bare number becomes a constant of the root's dtype; `?v...` stands for
-    the tensors of `listed`."""
-    if isinstance(p, Ref):
-        return names[p.name]
-    if isinstance(p, (Lit, Word)):
-        value = p.value if isinstance(p, Lit) else p.name
-        return _const(subject, value, TensorType(like.dtype, ()), rule.name)
-    if p.op == "const":
-        value, dtype = evaluate(dict(p.attrs)["value"], env), dict(p.attrs).get("dtype")
-        name = evaluate(dtype, env) if dtype is not None else like.dtype.name
-        if name not in DTYPES:
-            raise ModelError(f"there is no dtype '{name}'", where="const")
-        return _const(subject, value, TensorType(DTYPES[name], ()), rule.name)
-    args: tuple[int, ...] = ()
-    for a in p.args:
-        args += listed[a.name] if isinstance(a, Ref) and a.rest else (_build(subject, rule, a, names, env, like, listed),)
-    given = {k: (e.name if isinstance(e, Word) else evaluate(e, env)) for k, e in p.attrs}
-    types = tuple(subject.types[a] for a in args)
-    attrs = checked_attrs(p.op, given)
-    return subject.add(p.op, attrs, args, inferred(p.op, types, attrs), rule.name)
-
-
-def _const(subject: Subject, value: Any, t: TensorType, why: str) -> int:
-    v = constant(value, t.dtype)
-    return subject.add("const", _typed("const", Attrs({"value": v}), t), (), t, why)
-
-
 # ---- out
-def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source: dict[int, str], said: dict[int, str],
+def _freeze(terms: Terms, graph: Graph, roots: list[tuple[str, int]], source: dict[int, str], said: dict[int, str],
             numbers: list[tuple[int, int]], left_out: frozenset[int]) -> Frozen:  # fmt: skip
-    classes = subject.engine.classes
+    classes = terms.engine.classes
     dense = {c: i for i, c in enumerate(sorted(set(classes)))}
     nodes: dict[int, dict[tuple[str, Attrs, tuple[int, ...]], ENode]] = {i: {} for i in dense.values()}
     constant, indexed = [False] * len(dense), [False] * len(dense)
     where: dict[int, str] = {}
-    for n, t in enumerate(subject.engine.terms):
+    for n, t in enumerate(terms.engine.terms):
         c = dense[classes[n]]
         children = tuple(dense[classes[a]] for a in t.args)
         attrs = Attrs({k: v for k, v in t.attrs.items() if k != "type"}) if t.op in ("input", "param", "const") else t.attrs
         if c not in children and n not in left_out:
             nodes[c].setdefault((t.op, attrs, children), ENode(t.op, attrs, children, t.why))
-        constant[c] = constant[c] or subject.constant[n]
-        indexed[c] = indexed[c] or subject.indexed[n]
+        constant[c] = constant[c] or terms.constant[n]
+        indexed[c] = indexed[c] or terms.indexed[n]
         if n in source:
             where.setdefault(c, source[n])
     places: dict[int, str] = {}
@@ -534,10 +280,10 @@ def _freeze(subject: Subject, graph: Graph, roots: list[tuple[str, int]], source
     out = {}
     for first, c in dense.items():
         mine = sorted(nodes[c].values(), key=lambda e: (e.op, repr(e.attrs), e.children))
-        out[c] = EClass(c, subject.types[first], tuple(mine), constant[c] and not indexed[c])
+        out[c] = EClass(c, terms.types[first], tuple(mine), constant[c] and not indexed[c])
     instances: dict[tuple[str, int], Instance] = {}
     joined: dict[int, tuple[Instance, ...]] = {}
-    for rule, m, first, end in subject.fired:
+    for rule, m, first, end in terms.fired:
         root = dense[classes[m.root]]
         found = Instance(rule, root, tuple((v, dense[classes[n]]) for v, n in m.names.items()), m.env)
         for n in range(first, end):

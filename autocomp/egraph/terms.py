@@ -1,0 +1,133 @@
+"""The terms of an e-graph while rules are applied to it, and what is known of each: its type, whether it is constant or one number.
+
+Facts of terms become facts of classes (an e-class analysis): what one form knows holds for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autocomp.egraph.engine import Engine
+from autocomp.ir.node import Attrs
+from autocomp.ir.ops import OPS
+from autocomp.ir.scalar import SCALAR, convert
+from autocomp.ir.types import BOOL, TensorType, holds_symbol, same_number
+from autocomp.rewrite.functions import Operand
+from autocomp.rewrite.rule import Rule
+from autocomp.rewrite.where import Env
+
+INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
+
+
+@dataclass
+class Match:
+    """A row for which the rule's conditions hold: its variables, the names of its tensors, its root, and the tensors between
+    (of a rule of siblings)."""
+
+    env: Env
+    names: dict[str, int]
+    root: int
+    inner: tuple[int, ...] = ()
+
+
+@dataclass
+class Terms:
+    """The terms in the engine, with type and known facts of each.
+
+    uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone,
+    before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
+    indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded.
+    decides: a rounding or a comparison is computed from it. least: its elements are 0 or of at least that magnitude, as far as the graph
+    says it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
+    form knows holds for all of them; of `uniform` and `constant` also for what is computed from them.
+    united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
+    """
+
+    engine: Engine
+    foldable: int  # bytes of a constant at most
+    types: list[TensorType] = field(default_factory=list)
+    uniform: list[float | None] = field(default_factory=list)
+    constant: list[bool] = field(default_factory=list)
+    fixed: list[bool] = field(default_factory=list)
+    indexed: list[bool] = field(default_factory=list)
+    decides: list[bool] = field(default_factory=list)
+    least: list[float | None] = field(default_factory=list)
+    united: bool = False
+    fired: list[tuple[Rule, Match, int, int]] = field(default_factory=list)
+
+    def add(self, op: str, attrs: Attrs, args: tuple[int, ...], type: TensorType, why: str, decides: bool = False, least: float | None = 0.0
+            ) -> int:  # fmt: skip
+        n = self.engine.add(op, attrs, args, why)
+        if n == len(self.types):
+            self.decides.append(decides)
+            self.least.append(least)
+            self.types.append(type)
+            self.fixed.append(not holds_symbol(type) and not holds_symbol(attrs))
+            self.uniform.append(self._uniform(n))
+            self.constant.append(self._constant(n))
+            plain = [a for a in args if self.uniform[a] is None and self.engine.terms[a].op != "const"]
+            maps = op in SCALAR or op in ("broadcast", "reshape", "transpose")
+            spread = op in ("broadcast", "reshape", "transpose") and self.uniform[n] is not None
+            self.indexed.append(op == "iota" or spread or (maps and bool(plain) and all(self.indexed[a] for a in plain)))
+        return n
+
+    def _constant(self, n: int) -> bool:
+        t = self.engine.terms[n]
+        if t.op in ("param", "const", "input"):
+            return self.fixed[n] and t.op != "input"
+        return self.fixed[n] and self.types[n].bytes <= self.foldable and all(self.constant[a] for a in t.args)
+
+    def _uniform(self, n: int) -> float | None:
+        t = self.engine.terms[n]
+        if t.op == "const" and not isinstance(t.attrs["value"], bool):
+            return float(t.attrs["value"])
+        if t.op in ("broadcast", "reshape", "transpose"):
+            return self.uniform[t.args[0]]
+        if t.op == "cast" and self.uniform[t.args[0]] is not None and self.types[n].dtype != BOOL:
+            return float(convert(self.uniform[t.args[0]], self.types[n].dtype))
+        return None
+
+    def settle(self) -> None:
+        """Join the facts of every class's forms, and pass them on to the users, until nothing changes."""
+        if not self.united:  # a term alone has its facts from the start
+            return
+        self.united = False
+        members: dict[int, list[int]] = {}
+        for n, c in enumerate(self.engine.classes):
+            members.setdefault(c, []).append(n)
+        for names in members.values():
+            decides, all_ = any(self.decides[n] for n in names), [self.least[n] for n in names]
+            least = None if None in all_ else max(x for x in all_ if x is not None)
+            for n in names:
+                self.decides[n], self.least[n] = decides, least
+        changed = True
+        while changed:
+            changed = False
+            for names in members.values():
+                known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
+                constant = any(self.constant[n] or self._constant(n) for n in names)
+                for n in names:
+                    if not same_number(self.uniform[n], known) or self.constant[n] != constant:
+                        self.uniform[n], self.constant[n] = known, constant
+                        changed = True
+
+    def cancel(self) -> bool:
+        """Unite what an injective op maps to one tensor; whether anything was united. Congruence alone never says it: T(a) = T(b)
+        would leave a and b apart, and rules that go on from each of them make the same tensors again without end."""
+        first: dict[tuple[str, Attrs, int], int] = {}
+        joined = False
+        for c, t in zip(self.engine.classes, self.engine.terms):
+            if t.op in INJECTIVE:
+                a = first.setdefault((t.op, t.attrs, c), t.args[0])
+                if not self.engine.equal(a, t.args[0]):
+                    self.engine.union(a, t.args[0])
+                    joined = self.united = True
+        return joined
+
+    def operand(self, n: int) -> Operand:
+        return Operand(self.types[n], self.constant[n], self.uniform[n], self.decides[n], self.least[n])
+
+
+def typed(op: str, attrs: Attrs, t: TensorType) -> Attrs:
+    """Leaves carry their type, so that equal texts are equal tensors."""
+    return Attrs({**attrs, "type": str(t)}) if op in ("input", "param", "const") else attrs
