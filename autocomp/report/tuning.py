@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
@@ -22,14 +22,24 @@ from autocomp.tune.ranks import Rank, pooled, spearman
 
 if TYPE_CHECKING:
     from autocomp.cost.chip import Chip
+    from autocomp.ir.kernel import KernelGraph
     from autocomp.options import Options
-    from autocomp.runtime.program import Program
+    from autocomp.targets import Target
     from autocomp.tune.database import Database, Tuned
     from autocomp.tune.kernel import KernelResult, Limits
     from autocomp.tune.tuner import Progress
 
 WIDTH = 140  # columns of a table that goes to no terminal
 EVERY = 5.0  # seconds between lines of progress where there is no terminal
+
+
+class Searched(Protocol):
+    """What a search asks of a program (`runtime.program.Program`)."""
+
+    name: str
+    calls: KernelGraph
+    target: Target
+    options: Options
 
 
 class TuneProgress:
@@ -107,7 +117,9 @@ class Tuning:
         return "\n".join([console.file.getvalue().rstrip(), *self.remarks])  # type: ignore[attr-defined]
 
 
-def search_program(program: Program, options: Options, database: Database, limits: Limits, console: Console, quiet: bool = False) -> Tuning:
+def search_program(
+    program: Searched, options: Options, database: Database, limits: Limits, console: Console, quiet: bool = False
+) -> Tuning:
     """Measure schedules of a program's kernels, progress on `console`. Raises what `tune_program` raises."""
     from autocomp import rewrite
     from autocomp.tune.tuner import tune_program
@@ -119,7 +131,7 @@ def search_program(program: Program, options: Options, database: Database, limit
     return Tuning(f"{program.name} on {program.target.name} ({program.target.chip.name})", rows, verdict(rows, options.min_speedup))
 
 
-def tune(program: Program, seconds: float, configurations: int | None, quiet: bool) -> Tuning:
+def tune(program: Searched, seconds: float, configurations: int | None, quiet: bool) -> Tuning:
     """`Program.tune`: a search into the database that the program's options name."""
     from autocomp.tune.database import Database
     from autocomp.tune.kernel import Limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
@@ -26,7 +26,6 @@ from autocomp.runtime.frames import LAYOUTS, Frame, Frames, Sizes
 from autocomp.runtime.given import check_donated, dense, host_array
 from autocomp.runtime.library import Library, Outside, packings, symbols_of
 from autocomp.runtime.pages import Pool, memory
-from autocomp.runtime.plain import Plain
 from autocomp.runtime.plan import Slots, arena, segments, size_of
 from autocomp.targets.source import KernelSource
 from autocomp.trace import Trace
@@ -53,7 +52,7 @@ class HostExecutor:
         self.frames = Frames()
         self.layouts: OrderedDict[Sizes, tuple[dict[str, int], int]] = OrderedDict()
         self.poison = False  # fill intermediates and outputs with NaN patterns before a run: what is not written shows
-        self.plain = Plain.of(self)  # for calls that need nothing but their kernels
+        self.plain: Callable[[HostExecutor, tuple[Any, ...]], list[Any] | None] | None = None  # `plain.Plain`, where calls are such
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name: tensors of torch where an input is one, else NumPy arrays.

@@ -12,7 +12,7 @@ import sys
 from ctypes import addressof, c_char
 from math import prod
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,9 @@ from autocomp.ir.reference import input_sizes
 from autocomp.ir.types import Sym
 from autocomp.runtime.executor import of_numpy, shape_of
 from autocomp.runtime.frames import LAYOUTS, Frame, Sizes
+from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.library import FEWER
 from autocomp.runtime.pages import SMALL
-
-if TYPE_CHECKING:
-    from autocomp.runtime.host import HostExecutor
 
 OWN = 1 << 20  # bytes of a frame up to which these calls keep frames of their own; larger ones are those of all calls
 MIDDLE = 1 << 20  # bytes of a result up to which allocators keep memory mapped that is asked for again and again

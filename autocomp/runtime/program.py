@@ -26,6 +26,7 @@ from autocomp.runtime.executor import Executor, Timing, constants_of
 from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.later import Later
 from autocomp.runtime.library import source_files
+from autocomp.runtime.plain import Plain
 from autocomp.runtime.plan import runs_on_host, slots, views
 from autocomp.runtime.verify import Verification, verify
 from autocomp.targets.source import KernelSource
@@ -308,7 +309,9 @@ def executor_of(calls: KernelGraph, sources: Mapping[str, KernelSource], files: 
     places = slots(calls)
     if target.runtime == "host":
         library = build_library(files, target.toolchain, trace)
-        return HostExecutor(calls, places, sources, library, options, trace)
+        executor = HostExecutor(calls, places, sources, library, options, trace)
+        executor.plain = Plain.of(executor)
+        return executor
     texts = {n: files[f"{n}.{s.language}"] for n, s in sources.items()}
     return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain.here(), trace), options)
 
