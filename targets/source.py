@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -111,6 +111,11 @@ class KernelSource:
     applied: tuple[str, ...] = ()
 
 
+def comment(lines: Iterable[str]) -> str:
+    """The comment above a function, in any language of the C family."""
+    return "\n".join(["/*", *(f" * {line}".rstrip().replace("*/", "* /") for line in lines), " */"])
+
+
 class Admitted:
     """What a target printed to see that it admits schedules: a kernel's text is the same when it is built, but for the lines on top of its
     comment. Each is handed out once."""
@@ -138,7 +143,6 @@ class Admitted:
         known = self._printed.pop(id(kernel), None)
         if known is None or known[0] is not kernel or known[1] != schedule:
             return None
-        begin, text = "/*\n", known[2].text
-        assert text.startswith(begin)
-        lines = "".join(f" * {line}".rstrip().replace("*/", "* /") + "\n" for line in header)
-        return replace(known[2], text=begin + lines + text.removeprefix(begin))
+        begin, end = comment(()).split("\n")
+        assert known[2].text.startswith(f"{begin}\n")
+        return replace(known[2], text=comment(header).removesuffix(end) + known[2].text.removeprefix(f"{begin}\n"))

@@ -17,7 +17,7 @@ from autocomp.targets.cpu.flat import View
 from autocomp.targets.cpu.lower import Nest, lower, reads
 from autocomp.targets.cpu.names import c_name, entry_name
 from autocomp.targets.simt.expressions import Scalar, convert, function, literal, working, wrapping
-from autocomp.targets.source import KernelSource, Launch
+from autocomp.targets.source import KernelSource, Launch, comment
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
@@ -82,10 +82,9 @@ class _Printer:
         lines += ["  " + x for x in self.block(inner)]
         lines += ["}", *(f"ac_leave({c_name(b)}_run);" for b in outputs)]
         said = "One element after another on scalar units: no faster form takes it."
-        comment = "\n".join(f" * {x}".rstrip() for x in (*header, "", said, "", *show(p).splitlines()))
         arguments = [*(f"GM_ADDR {c_name(b)}" for b in (*inputs, *outputs)), *(f"int64_t {s}" for s in nest.sizes)]
         signature = f'extern "C" __global__ __aicore__ void {name}({", ".join(arguments)}) {{'
-        text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *("  " + x for x in lines), "}", ""])
+        text = "\n".join([comment((*header, "", said, "", *show(p).splitlines())), signature, *("  " + x for x in lines), "}", ""])
         factors = tuple((p.extent(a), 1) for a in grid.axes) if grid is not None else ()
         return KernelSource(p.name, text, name, inputs, outputs, nest.sizes, HEADERS, "cpp", launch=Launch((factors,), 1, at_most=cores))
 

@@ -24,7 +24,7 @@ from autocomp.targets.ascend.vector import VectorPart
 from autocomp.targets.ascend.whole import whole
 from autocomp.targets.cpu.names import c_name, entry_name
 from autocomp.targets.simt.access import read_once
-from autocomp.targets.source import KernelSource, Launch
+from autocomp.targets.source import KernelSource, Launch, comment
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.pipes import pass_by
@@ -273,11 +273,10 @@ class Kernel:
 def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int) -> KernelSource:
     """The function around its lines, with its comment and its launch: `blocks` blocks on cores."""
     name = entry_name(p.name)
-    comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *notes))
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
     arguments = [f"GM_ADDR {c_name(b)}" for b in (*inputs, *outputs)] + (["GM_ADDR scratch"] if scratch else [])
     signature = f'extern "C" __global__ __aicore__ void {name}({", ".join(arguments)}) {{'
-    text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *("  " + x for x in lines), "}", ""])
+    text = "\n".join([comment((*header, "", *show(p).splitlines(), "", *notes)), signature, *("  " + x for x in lines), "}", ""])
     launch = Launch((((blocks, 1),),), 1, workspace=scratch)
     headers = (HEADER, words.HEADER) if whole(p).words else (HEADER,)
     return KernelSource(p.name, text, name, inputs, outputs, (), headers, "cpp", launch=launch)

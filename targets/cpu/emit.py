@@ -18,7 +18,7 @@ from autocomp.targets.cpu.shape import shape_of
 from autocomp.targets.cpu.stage_windows import stage_windows, stay_near
 from autocomp.targets.cpu.storage import share
 from autocomp.targets.cpu.tree import Node, contractions
-from autocomp.targets.source import KernelSource, Packing
+from autocomp.targets.source import KernelSource, Packing, comment
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Expr, postorder
@@ -59,9 +59,8 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     body = printer.body()
     staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
     used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "index_set_split": printer.splits}
-    comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(program).splitlines()))
     text = [
-        f"/*\n{comment.replace('*/', '* /')}\n */",
+        comment((*header, "", *show(program).splitlines())),
         f"{'long' if printer.heap else 'void'} {name}({', '.join(args)}) {{",
         *body,
         "}",

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.names import entry_name
-from autocomp.targets.cpu.scatters import ALONE, comment, count
-from autocomp.targets.source import KernelSource
+from autocomp.targets.cpu.scatters import ALONE, count
+from autocomp.targets.source import KernelSource, comment
 
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import DType, Sym

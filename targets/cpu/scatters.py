@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.names import entry_name
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import KernelSource, comment
 
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import Dim, DType, Sym
@@ -83,11 +83,6 @@ def _along(kernel: Kernel) -> list[str]:
         "    }",
         "  }",
     ]
-
-
-def comment(header: Sequence[str]) -> str:
-    """The lines above a function."""
-    return "\n".join(["/*", *(f" * {line}".rstrip().replace("*/", "* /") for line in header), " */"])
 
 
 def _inside(n: Dim, then: str) -> str:

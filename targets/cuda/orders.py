@@ -10,15 +10,14 @@ memory, where a bitonic network sorts by key and place: equal elements stay as t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from autocomp.targets.cpu.names import entry_name
-from autocomp.targets.cpu.scatters import comment, count
+from autocomp.targets.cpu.scatters import count
 from autocomp.targets.simt.expressions import STORED
-from autocomp.targets.source import KernelSource, Launch
+from autocomp.targets.source import KernelSource, Launch, comment
 
 from autocomp.cost.selection import MOST, WARP, team_of
 from autocomp.ir.kernel import Kernel
@@ -74,10 +73,10 @@ class _Rows:
         """The key that is behind all."""
         return f"~({self.key})0"
 
-    def each(self, body: str, indent: str = "  ") -> list[str]:
-        """Lines that do something for each key `u` of a thread and its place `j`."""
+    def each(self, body: str, indent: str = "  ", placed: bool = True) -> list[str]:
+        """Lines that do something for each key `u` of a thread and, if it is `placed`, for its place `j`."""
         if self.held:
-            place = [f"  const int j = lane + i * {self.team};"] if re.search(r"\bj\b", body) else []
+            place = [f"  const int j = lane + i * {self.team};"] if placed else []
             head = ["#pragma unroll", f"for (int i = 0; i < {self.held}; ++i) {{", *place, "  const auto u = h[i];"]
         else:
             load = f"  const auto u = {self.name}_key(row[(long long)j * inner]);"
@@ -152,7 +151,7 @@ def _chosen(r: _Rows) -> list[str]:
     """`many` pairs in p, k or more, the first k of the order among them; behind them pairs that are behind all, up to a power of two."""
     sum_ = lambda value: f"{r.name}_sum({value}, part, turn)"
     counted = ["int mine = 0;", *r.each(f"mine += {_CHOSEN};", "")]
-    exact = [*_bits(r, ["int mine = 0;", *r.each("mine += u < c;", "")], sum_("mine")), *_tied(r, sum_("mine"))]
+    exact = [*_bits(r, ["int mine = 0;", *r.each("mine += u < c;", "", placed=False)], sum_("mine")), *_tied(r, sum_("mine"))]
     many = f"const int many = k, places = {r.places};"
     if r.k == r.n:
         lines = [f"const {r.key} bound = {r.last};", "const int first = n;", "int turn = 0;", *counted, many]
@@ -162,7 +161,7 @@ def _chosen(r: _Rows) -> list[str]:
         lines = [
             f"{r.key} bound = 0, least = {r.last};",
             "int first = 0, below = 0, turn = 0;",
-            *r.each("least = u < least ? u : least;", ""),
+            *r.each("least = u < least ? u : least;", "", placed=False),
             *_bits(r, [], sum_("least < c")),
             "if (below < k) first = n;",
             *counted,

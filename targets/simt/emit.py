@@ -12,7 +12,7 @@ from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer, parameters
-from autocomp.targets.source import BLOCKS, KernelSource, Launch, TensorMap
+from autocomp.targets.source import BLOCKS, KernelSource, Launch, TensorMap, comment
 
 from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
@@ -114,12 +114,12 @@ def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], thr
            at_most: int = 0, resident: int = 1, workspace: int = 0) -> KernelSource:  # fmt: skip
     """The function around a printed body, with its comment and its launch."""
     name = entry_name(p.name)
-    comment = "\n".join(f" * {line}".rstrip() for line in (*header, "", *show(p).splitlines(), "", *_places(at)))
     scratch = ["unsigned char *__restrict__ scratch"] if workspace else []
     arguments = [*parameters(p, printer), *scratch] + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]
     bounds = f"{threads}, {resident}" if resident > 1 else str(threads)
     signature = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(arguments)}) {{'
-    text = "\n".join([f"/*\n{comment.replace('*/', '* /')}\n */", signature, *body, "}", ""])
+    said = comment((*header, "", *show(p).splitlines(), "", *_places(at)))
+    text = "\n".join([said, signature, *body, "}", ""])
     check_grid(p)
     grid = grid_of(p)
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
