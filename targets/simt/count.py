@@ -8,11 +8,8 @@ What functions cost is a table (functions.yaml).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import lru_cache
 from math import ceil, prod
 from typing import Any
 
@@ -23,8 +20,9 @@ from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
 from autocomp.targets.simt.copies import ASYNCHRONOUS, BATCH
 from autocomp.targets.simt.emit import blocks_hinted, fitted
-from autocomp.targets.simt.expressions import _HALF
+from autocomp.targets.simt.function_costs import cost_of, function_cost, table, written
 from autocomp.targets.simt.peel_tail import peel_tail
+from autocomp.targets.simt.phases import Phases
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
@@ -35,14 +33,13 @@ from autocomp.targets.simt.skip_neutral import AHEAD, Skipped, skip_neutral
 from autocomp.targets.simt.strips import multiplied, share
 
 from autocomp.cost.chip import Chip
-from autocomp.cost.issue import Issued, Phase
-from autocomp.files import own_table
+from autocomp.cost.issue import Issued
 from autocomp.ir.body import Expr, Gather, Index, Inside, Map, postorder
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import BOOL, SHORT_FLOATS, DType, dim_hint
+from autocomp.ir.types import SHORT_FLOATS, dim_hint
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout, weights
-from autocomp.tile.plan import Barrier, Block, Cost, Node, Turn
+from autocomp.tile.plan import Block, Cost, Turn
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
 from autocomp.tile.steps import Over, by, inside, stmt_of
 from autocomp.tile.synchronise import synchronise
@@ -50,12 +47,6 @@ from autocomp.tile.synchronise import synchronise
 BESIDE = 24  # registers of a thread beside its values: addresses, guards, loops
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several turns
 OVERLAPPED = 4  # of them at most
-
-
-@lru_cache(maxsize=1)
-def table() -> Mapping[str, Any]:
-    """functions.yaml."""
-    return own_table("autocomp.targets.simt", "functions.yaml")  # type: ignore[no-any-return]
 
 
 def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
@@ -296,7 +287,7 @@ class Counter(Printer):
 
     def compute(self, e: Expr, times: float) -> bool:
         """Counts an expression, evaluated so often; whether it takes special functions."""
-        special, fused, written = False, set(), _written(e)
+        special, fused, often_written = False, set(), written(e)
         for x in postorder(e):
             if isinstance(x, Map):
                 if x.fn in ("add", "sub") and x.dtype.is_float:  # one multiply-add
@@ -317,9 +308,9 @@ class Counter(Printer):
             elif isinstance(x, Inside):
                 self.spend({"integer": 1}, times * len(x.guard))
             elif isinstance(x, Map) and id(x) not in fused:
-                cost = self.cost_of(x)
+                cost = cost_of(x, self.half)
                 if cost.get("special") and cost.get("branch"):  # its slow path: compilers overlap none of them, and know no two to be one
-                    often = times * max(1, written[x])
+                    often = times * max(1, often_written[x])
                     self.spend(cost, often)
                     self.wait("special", often)
                     self.wait("arithmetic", often * cost.get("fma", 0.0))
@@ -329,40 +320,13 @@ class Counter(Printer):
                 special |= bool(cost.get("special"))
         return special
 
-    def cost_of(self, x: Map) -> Mapping[str, float]:
-        rows = table()
-        of = x.args[1].dtype if x.fn == "where" else x.args[0].dtype if x.args else x.dtype
-        if x.fn == "cast":
-            return self.cast(of, x.dtype)
-        return self.function_cost(x.fn, of) if x.fn != "where" or not isinstance(x.args[0], Inside) else rows["functions"]["where"]
-
-    def cast(self, a: DType, b: DType) -> Mapping[str, float]:
-        casts = table()["casts"]
-        if b == BOOL:
-            return casts["truth"]  # type: ignore[no-any-return]
-        if a.is_float and b.is_float:
-            return {} if b in SHORT_FLOATS or a in SHORT_FLOATS else casts["float"]
-        return casts["integer"] if a.is_float == b.is_float else casts["number"]  # type: ignore[no-any-return]
-
-    def function_cost(self, fn: str, of: DType) -> Mapping[str, float]:
-        rows = table()
-        if of.is_float and fn in _HALF and (self.half or of in SHORT_FLOATS) and fn in rows["half"]:
-            cost = rows["half"][fn]
-        elif not of.is_float and of != BOOL and fn in rows["integers"]:
-            cost = rows["integers"][fn]
-        else:
-            cost = rows["functions"].get(fn, rows["otherwise"])
-        if of.bits == 64 and fn in rows["long"] and not of.is_float:
-            return rows["long"][fn]  # type: ignore[no-any-return]
-        return {k: n * rows["wide"] for k, n in cost.items()} if of.bits == 64 else cost  # type: ignore[no-any-return]
-
     # ---- reductions
     def reduce(self, s: Stmt) -> None:
         self.loading = False
         src, dst = self.bufs[s.srcs[0]], self.bufs[s.dst]
         layout, out = self.place.layouts[src.name], self.place.layouts[dst.name]
         gone = s.axis.split(",")
-        combine = self.function_cost(str(s.expr), dst.dtype)
+        combine = function_cost(str(s.expr), dst.dtype, self.half)
         padded = [a for a in gone if layout.extent(a) > tile_of(self.p, a)]
         self.spend(combine, 0 if s.srcs[0] in self.multiplied else layout.registers)
         if padded:
@@ -376,7 +340,7 @@ class Counter(Printer):
     def scan(self, s: Stmt) -> None:
         self.loading = False
         layout, dst, axis = self.place.layouts[s.dst], self.bufs[s.dst], s.axis.lstrip("-")
-        how, combine = scans.steps_of(layout, axis), self.function_cost(str(s.expr), dst.dtype)
+        how, combine = scans.steps_of(layout, axis), function_cost(str(s.expr), dst.dtype, self.half)
         n, words = how.groups, 2 if dst.dtype.bits == 64 else 1
         self.spend(combine, layout.registers * (2 if how.steps else 1))
         if self.inside(layout, [axis], "r"):
@@ -391,13 +355,7 @@ class Counter(Printer):
                 self.request(exchanges * n * words, exchanges * n * words)
                 self.wait("exchange", exchanges)
             elif step.level == "wave":
-                key = f"scan {k} of {s.dst}"
-                if key not in self.place.trees:
-                    self.place.trees[key] = self.place.reserve(self.place.threads * n * 4 * words)
-                self.before_write(key)
-                self.request(n * words, n * words)
-                self.before_read(key)
-                self.request(n * step.count * words, n * step.count * words)
+                self.meet(f"scan {k} of {s.dst}", n * words, n * step.count * words)
                 self.wait("shared", 1)
                 self.wait("arithmetic", step.count)
             else:
@@ -407,7 +365,7 @@ class Counter(Printer):
         """Lanes by exchange, waves through shared memory."""
         layout, dst = self.place.layouts[s.srcs[0]], self.bufs[s.dst]
         n, gone = self.place.layouts[s.dst].registers, set(s.axis.split(","))
-        combine, words = self.function_cost(str(s.expr), dst.dtype), 2 if dst.dtype.bits == 64 else 1
+        combine, words = function_cost(str(s.expr), dst.dtype, self.half), 2 if dst.dtype.bits == 64 else 1
         for d, _ in weights(layout.lane):
             if d.axis in gone:
                 steps = (d.count - 1).bit_length()
@@ -417,14 +375,9 @@ class Counter(Printer):
         peers = prod(d.count for d in layout.wave if d.axis in gone)
         if peers > 1:
             key = f"tree of {s.dst}"
-            if key not in self.place.trees:
-                self.place.trees[key] = self.place.reserve(self.place.threads * n * 4 * words)
-            self.before_write(key)
-            self.request(n * words, n * words)
-            self.before_read(key)
             shared_out = n * peers >= trees.SHARED_OUT and peers == self.warps
             reads = n * 2 + n if shared_out else n * peers
-            self.request(reads * words, reads * words)
+            self.meet(key, n * words, reads * words)
             self.spend(combine, reads)
             self.wait("shared", 2 if shared_out else 1)
             self.wait("arithmetic", peers)
@@ -433,6 +386,15 @@ class Counter(Printer):
                 self.before_read(key + trees.OVER_BLOCKS)
 
     # ---- shared memory
+    def meet(self, key: str, written: int, read: int) -> None:
+        """Words that each thread leaves in shared memory, and those that it takes from there behind a barrier."""
+        if key not in self.place.trees:
+            self.place.trees[key] = self.place.reserve(self.place.threads * written * WORD)
+        self.before_write(key)
+        self.request(written, written)
+        self.before_read(key)
+        self.request(read, read)
+
     def share(self, name: str) -> None:
         x, layout = self.place.shared[name], self.place.layouts[name]
         self.before_write(name)
@@ -565,63 +527,6 @@ class Counter(Printer):
         self.request(2 * chunks, chunks * (wide + max(wide, self.place.wave * bytes_ / run)))
         self.stored_bytes += chunks * self.place.wave * bytes_ * (-(-run // SECTOR) * SECTOR / run) * self.often
         self.wait("shared", 1)
-
-
-def _written(e: Expr) -> dict[Expr, int]:
-    """How often each part of an expression stands in its text."""
-    often = dict.fromkeys(postorder(e), 0) | {e: 1}
-    for x in reversed(often):
-        for a in x.args if isinstance(x, Map) else ():
-            often[a] += often[x]
-    return often
-
-
-class Phases:
-    """A counted plan in phases: what is issued between two barriers, or in one loop, by the `warps` of a block."""
-
-    def __init__(self, warps: float) -> None:
-        self.warps, self.found = warps, list[Phase]()
-        self.begin()
-
-    def begin(self) -> None:
-        self.now: dict[str, float] = defaultdict(float)
-        self.waits: dict[str, float] = defaultdict(float)
-        self.slots = self.matrix = 0.0
-
-    def close(self, often: float) -> None:
-        """The end of a phase that runs so often."""
-        if self.now or self.waits:
-            issued = {k: n * self.warps for k, n in self.now.items()}
-            self.found.append(Phase(often, issued, self.slots * self.warps, self.matrix * self.warps, dict(self.waits)))
-        self.begin()
-
-    def spill(self, registers: float) -> None:
-        """So many values of a thread wait in local memory for their next turn, each is written, read and waited for."""
-        each = registers * self.warps
-        more = lambda p: {**p.issued, "memory": p.issued.get("memory", 0.0) + 2 * each}
-        waits = lambda p: {**p.waits, "shared": p.waits.get("shared", 0.0) + registers}
-        if registers:
-            self.found = [replace(p, issued=more(p), slots=p.slots + 2 * each, waits=waits(p)) for p in self.found]
-
-    def visit(self, body: tuple[Node, ...], often: float) -> None:
-        for n in body:
-            if isinstance(n, Cost):
-                for pipe, x in n.issued:
-                    self.now[pipe] += x
-                for kind, x in n.waits:
-                    self.waits[kind] += x
-                self.slots += n.slots
-                self.matrix += n.matrix
-            elif isinstance(n, Barrier):
-                self.now["branch"] += 1
-                self.waits["barrier"] += 4.0 if n.agents == "cluster" else 1.0
-                self.close(often)
-            elif isinstance(n, Block) and n.again:
-                self.close(often)
-                self.visit(n.body, often * n.times)
-                self.close(often * n.times)
-            elif isinstance(n, Block):
-                self.visit(n.body, often)
 
 
 def _first(number: Any, level: Any) -> Any:

@@ -11,7 +11,8 @@ from random import Random
 import numpy as np
 import pytest
 from autocomp.targets import load_target
-from autocomp.targets.simt.count import Phases, _written
+from autocomp.targets.simt.function_costs import written
+from autocomp.targets.simt.phases import Phases
 
 import autocomp
 from autocomp import pipeline
@@ -169,7 +170,7 @@ def test_quotients_with_a_slow_path_wait_for_each_other():
     assert [sum(p.waits.get("special", 0.0) for p in w.phases) for w in (cheap, once)] == [0, 32]
     a = Value(F32, "a")
     quotient = Map(F32, "div", (a, Value(F32, "b")))
-    assert _written(Map(F32, "mul", (Map(F32, "sub", (a, quotient)), quotient)))[quotient] == 2
+    assert written(Map(F32, "mul", (Map(F32, "sub", (a, quotient)), quotient)))[quotient] == 2
 
 
 def test_sectors_that_two_blocks_write_are_read_before():
