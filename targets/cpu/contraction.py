@@ -20,6 +20,7 @@ from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, s
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import Vector, kind_of
 
+from autocomp.cost.chip import F32
 from autocomp.cost.cores import PART
 from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
@@ -147,19 +148,21 @@ class ContractionPrinter(Panels):
                 self._results(mr)
 
     def _ask_for_results(self, mr: int) -> None:
-        """Where the epilogue reads a tensor of the result's shape (a residual), ask for its lines and for those that are written: they
-        come while the products run. Pieces of many rows side by side are more streams than the processor foresees."""
+        """Where the epilogue reads a tensor of the result's shape (a residual), or the depth is short, ask for its lines and for those
+        that are written: they come while the products run. Pieces of many rows side by side are more streams than a processor foresees."""
         col, row = self.s.col, self.s.row
         if not row or self.nest.tile.get(row) == 1:
             return
         names = dict.fromkeys(x for e in self.c.epilogue for x in (*e.srcs, *reads(e), e.dst) if x in self.nest.views)
         views = [(v, x) for x in names if not (v := self.nest.views[x]).guard and v.flat.stride(col) == 1 and v.flat.stride(row)]
         stored = {e.dst for e in self.c.epilogue if e.op == "store"}
-        if all(x in stored for _, x in views):
+        steps = [self.nest.extent[x] for x in self.s.depth]
+        short = all(isinstance(n, int) for n in steps) and prod(steps) // self.kind.group < AHEAD  # type: ignore[arg-type]
+        if all(x in stored for _, x in views) and not short:
             return
         for v, x in views:
             for i in range(mr):
-                for j in range(self.width):
+                for j in range(0, self.width, max(1, LINE * F32 // (self.lanes * v.dtype.bytes))):  # once a line
                     at = {col: f"({col}_p + {j * self.lanes})", row: f"({row}_p + {i})", **({self.wide: "0"} if self.wide else {})}
                     self.p.w(f"__builtin_prefetch(&{v.pointer}[{v.flat.text(at)}], {int(x in stored)}, 3);")
 

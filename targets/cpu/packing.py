@@ -371,7 +371,9 @@ class Panels:
             return False
         v, near = self.nest.views.get(b), self.s.depth[-1]
         if v is not None:
-            plain = not v.guard and v.dtype.name == "f32"
+            plain, depth = not v.guard and v.dtype.name == "f32", self.nest.extent[near]
+            if v.flat.stride(self.s.col) == 2 and isinstance(depth, int) and depth < self.lanes:
+                return False  # every other element of two vectors, for each of a few steps
             return plain and v.flat.stride(near) == 1 and v.flat.stride(self.s.col) not in (None, 1)
         axes = [a for a, _ in self.p.places[b].shape]
         return self.p.dtype(b).name == "f32" and bool(axes) and axes[-1] == near and self.s.col in axes

@@ -45,6 +45,7 @@ def shape_of(nest: Nest, c: Contraction) -> Shape | None:
     m = c.mmas[0]
     acc = nest.slots[m.dst].axes
     out = next((nest.views[s.dst] for s in c.epilogue if s.op == "store"), None)
+    made = nest.slots[c.epilogue[-1].dst].axes if c.epilogue and out is None else acc
     found: list[tuple[tuple[int, int, int], Shape]] = []
     for a, b in ((m.srcs[0], m.srcs[1]), (m.srcs[1], m.srcs[0])):
         in_a, in_b = nest.axes_of(a), nest.axes_of(b)
@@ -54,7 +55,7 @@ def shape_of(nest: Nest, c: Contraction) -> Shape | None:
         rows = [x for x in acc if x in in_a and x not in in_b]
         if not cols:
             continue
-        contiguous = lambda x: int((out.flat.stride(x) == 1 if out is not None else acc[-1] == x) and number(nest, x) >= FEW)
+        contiguous = lambda x: int((out.flat.stride(x) == 1 if out is not None else made[-1] == x) and number(nest, x) >= FEW)
         col = max(cols, key=lambda x: (contiguous(x), number(nest, x), x))
         row = max(rows, key=lambda x: (number(nest, x), x), default="")
         depth = sorted((x for x in dict.fromkeys((*in_a, *in_b)) if x not in acc), key=lambda x: stride_of(nest, a, x) == 1)
@@ -156,6 +157,8 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, l
         panels = -(-cols // whole_lines(nv * lanes, line))
         last = cols - (panels - 1) * whole_lines(nv * lanes, line)
         vectors = (panels - 1) * nv + -(-last // lanes)  # the last panel runs with the vectors that it needs
+        if vectors < nv:
+            break
         full = cols / (vectors * lanes)
         thin = THIN / 2 * nv / vectors if vectors % nv else 0.0
         for mr in range(1, limit + 1):
