@@ -233,7 +233,8 @@ class Printer(Rows):
         for s in mine:
             if not s.acc:
                 zero = self.constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst))
-                self.each_row(lambda s=s, zero=zero: self.assign(s.dst, zero), alike=True)  # type: ignore[misc]
+                kept = s.dst in self.places and self.places[s.dst].is_array  # of elements, each row has its own
+                self.each_row(lambda s=s, zero=zero: self.assign(s.dst, zero), alike=not kept)  # type: ignore[misc]
         self.started |= {id(s) for s in mine}
         scans = [s for s in statements(n.body) if s.op == "scan" and s.axis == n.axis]
         for s in scans:

@@ -61,6 +61,25 @@ FORMS = {
 }  # fmt: skip
 
 
+KEPT = graph({"x": "f32[3, 125, 6]"}, """%e = silu(x)
+%f = reshape(%e, shape=[3, 25, 5, 6])
+%m = reduce_max(%f, axes=[1])
+%r = reshape(%m, shape=[3, 1, 5, 6])
+%b = broadcast(%r, shape=[3, 25, 5, 6])
+%s = sub(%f, %b)
+%0 = exp(%s)""")
+
+
+def test_results_that_are_kept_begin_anew_in_each_row():
+    """Largest elements of rows side by side, in an array that the loop behind reads: each image has those of its own alone."""
+    x = fresh.rng().standard_normal((3, 125, 6)).astype("f4") + np.float32([90, -90, 0]).reshape(3, 1, 1)
+    p = autocomp.optimize(KEPT, target="cpu", cache=False, threads=1)
+    assert "unroll_and_jam" in p.kernels[0].schedule and len(p.kernels) == 1
+    (got,) = p.run({"x": x}).values()
+    y = (x.astype("f8") / (1 + np.exp(-x.astype("f8")))).reshape(3, 25, 5, 6)
+    np.testing.assert_allclose(got, np.exp(y - y.max(1, keepdims=True)), rtol=1e-4)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_under_any_of_both_the_results_are_the_same(form):
     g, texts = parse(FORMS[form]), set()
