@@ -28,7 +28,8 @@ def issued_of(target: object, kernel: Kernel, s: Schedule) -> Issued | None:
     try:
         if isinstance(target, MacaTarget):
             matrix, plain = instructions()
-            return count(derive(kernel, s, short=True), s, target.chip, matrix, plain)
+            counted = count(derive(kernel, s, short=True), s, target.chip, matrix, plain)
+            return counted.issued(s.stages, target.chip.memory("shared").capacity) if counted else None
         found: Issued | None = target.issued(kernel, s)  # type: ignore[attr-defined]
         return found
     except (UnsupportedOp, DoesNotFit):

@@ -13,6 +13,7 @@ from autocomp.targets.cuda.orders import print_order
 from autocomp.targets.cuda.persistent_rows import emit_rows, planned_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
+from autocomp.targets.simt.counted import CountedOnce
 from autocomp.targets.simt.emit import emit, planned
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.source import Admitted, KernelSource
@@ -58,6 +59,7 @@ class CudaTarget:
     runtime: str = "cuda"
     toolchain: Toolchain = field(init=False)
     admitted: Admitted = field(init=False, repr=False, compare=False, default_factory=Admitted)
+    counted: CountedOnce = field(init=False, repr=False, compare=False, default_factory=CountedOnce)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"sm_\d{2,3}[a-z]?", self.chip.arch) or not has(self.chip.arch, OLDEST):
@@ -110,7 +112,8 @@ class CudaTarget:
         if schedule.roles != "single" or schedule.persistent:
             return None
         warp, _, plain = instructions_of(self.chip.arch)
-        return count(derive(kernel, schedule, short=True), schedule, self.chip, warp, plain)
+        counted = lambda s: count(derive(kernel, s, short=True), s, self.chip, warp, plain)
+        return self.counted.issued(kernel, schedule, self.chip.memory("shared").capacity, counted)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

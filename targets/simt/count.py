@@ -19,10 +19,11 @@ from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
 from autocomp.targets.simt.copies import ASYNCHRONOUS, BATCH
+from autocomp.targets.simt.counted import Counted
 from autocomp.targets.simt.emit import blocks_hinted, fitted
 from autocomp.targets.simt.function_costs import cost_of, function_cost, table, written
 from autocomp.targets.simt.peel_tail import peel_tail
-from autocomp.targets.simt.phases import Phases
+from autocomp.targets.simt.phases import RING
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
@@ -50,13 +51,13 @@ OVERLAPPED = 4  # of them at most
 
 
 def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
-          exact: bool = False) -> Issued | None:  # fmt: skip
-    """What `emit` would print of a tile program, as it is issued; None where a product's factors come straight to registers, which is
-    not counted. Raises UnsupportedOp and DoesNotFit as `emit` does."""
+          exact: bool = False) -> Counted | None:  # fmt: skip
+    """What `emit` would print of a tile program, counted; None where a product's factors come straight to registers, which is not.
+    Raises UnsupportedOp and DoesNotFit as `emit` does."""
     p, at = fitted(p, schedule, chip, instructions, plain)  # before anything is counted: a schedule that does not fit has no price
     if any(x.instruction.load == "direct" for x in at.products.values()):
         return None
-    return Counter(p, at, exact, schedule.directives).work(registers_of(chip, at.threads // at.cluster))
+    return Counter(p, at, exact, schedule.directives).counted(registers_of(chip, at.threads // at.cluster))
 
 
 class Counter(Printer):
@@ -68,19 +69,18 @@ class Counter(Printer):
         self.warps = place.threads // place.wave
         self.often = 1.0  # turns of the loops around
         self.overlap = 1.0
-        self.loading = False
+        self.loading = self.own_depth = False
         self.asked_bytes = self.stored_bytes = self.partial_bytes = 0.0
         self.views: dict[str, dict[int, float]] = {}  # buffer -> by the loop around: bytes of sectors that a block reads
         self.around: list[Loop] = []
         self.multiplied = multiplied(p, place) if not exact else frozenset()
 
-    def work(self, registers: int) -> Issued:
+    def counted(self, registers: int) -> Counted:
         """All of it; a thread has at most so many `registers`, and leaves the others in local memory from turn to turn."""
+        parts = len(self.place.reserved)
         self.spend(table()["start"])
         self.statements()
-        phases = Phases(self.warps / self.place.cluster)
-        phases.visit(synchronise(self.whole.done(), self.agents), 1.0)
-        phases.close(1.0)
+        plan = synchronise(self.whole.done(), self.agents)
         p, own = self.p, self.warps / self.place.cluster  # warps of a block
         buffers = lambda ts: {t.buffer: prod(map(dim_hint, t.shape)) * t.dtype.bytes for t in ts}
         each = [tuple(x.values()) for x in self.views.values()]
@@ -88,11 +88,12 @@ class Counter(Printer):
         types = [x.instruction.factor or x.instruction.types[0] for x in self.place.products.values() if x.instruction.call]
         read, written = (float(sum(buffers(ts).values())) for ts in (p.inputs, p.outputs))
         held = pressure(p, self.place, {}) + BESIDE + max(map(self.fragments, self.place.products.values()), default=0.0)
-        phases.spill(max(0.0, held - registers))
+        spilt = max(0.0, held - registers)
         threads, held = self.place.threads // self.place.cluster, min(float(registers), held)
-        return Issued(blocks_hinted(p) * self.place.cluster, threads, held, float(self.place.bytes),
-                      tuple(phases.found), read, written, self.asked_bytes * own, first / self.place.cluster, self.stored_bytes * own,
+        work = Issued(blocks_hinted(p) * self.place.cluster, threads, held, 0.0, (), read, written, self.asked_bytes * own,
+                      first / self.place.cluster, self.stored_bytes * own,
                       again / self.place.cluster, types[0] if types else "", self.partial_bytes / self.place.cluster)  # fmt: skip
+        return Counted(p, plan, self.place, parts, work, own, spilt, self.own_depth)
 
     def fragments(self, x: Product) -> float:
         """Registers of a step's factors of a matrix instruction."""
@@ -161,7 +162,7 @@ class Counter(Printer):
             for s in ring:
                 self.to_shared(s)
             if ring:
-                self.wait("load", 1 / max(1, stages - 1))
+                self.wait(RING, 1)
                 self.plan(Turn(tuple(s.dst for s in ring), stages - 2))
             self.run(inner)
         prefetch_factors.end(self, asked)
@@ -504,7 +505,9 @@ class Counter(Printer):
     def turned(self, s: Stmt, t: Tensor, x: turned_store.Turned) -> None:
         """A store through shared memory: its registers there, a barrier, and its chunks from there."""
         layout, v = self.place.layouts[s.srcs[0]], turned_store.beside(self, s, x)
+        before = len(self.place.reserved)
         _, key = turned_store.memory(self, s, t, x)
+        self.own_depth |= len(self.place.reserved) > before  # deeper rings may have room for it
         r, each = self.samples.registers(layout, v)
         place: Any = 0
         for a, _, pitch in x.axes:

@@ -8,12 +8,16 @@ from dataclasses import replace
 from autocomp.cost.issue import Phase
 from autocomp.tile.plan import Barrier, Block, Cost, Node
 
+RING = "ring"  # the wait of a turn for its slot of a ring
+
 
 class Phases:
-    """A counted plan in phases: what is issued between two barriers, or in one loop, by the `warps` of a block."""
+    """A counted plan in phases: what is issued between two barriers, or in one loop, by the `warps` of a block. A turn of a loop with a
+    ring of so many `stages` waits for its copies once in as many turns as are under way beside it."""
 
-    def __init__(self, warps: float) -> None:
+    def __init__(self, warps: float, stages: int = 1) -> None:
         self.warps, self.found = warps, list[Phase]()
+        self.ring = 1 / max(1, stages - 1)
         self.begin()
 
     def begin(self) -> None:
@@ -42,6 +46,8 @@ class Phases:
                 for pipe, x in n.issued:
                     self.now[pipe] += x
                 for kind, x in n.waits:
+                    if kind == RING:
+                        kind, x = "load", self.ring
                     self.waits[kind] += x
                 self.slots += n.slots
                 self.matrix += n.matrix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
@@ -141,7 +141,7 @@ class Placement:
     threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
     a tile by blocks that stay; strips: of fragments whose windows overlap, what is loaded of them; peeled: axes along
     which whole tiles move whole vectors; stages: ring depth; counted: asynchronous copies are waited for by their number (else by
-    groups), so all waves issue as many in each turn; bytes: shared memory in all."""
+    groups), so all waves issue as many in each turn; bytes: shared memory in all, as it was reserved."""
 
     threads: int
     wave: int
@@ -162,6 +162,7 @@ class Placement:
     cluster: int = 1
     counted: bool = False
     bytes: int = 0
+    reserved: list[tuple[int, int, str]] = field(default_factory=list)
 
     def depth(self, name: str) -> int:
         """Slots of a copied operand: a ring in a loop, one where it is copied once a tile, two where the next tile's may come early."""
@@ -173,11 +174,19 @@ class Placement:
         step = self.wave * chunk
         return -(-rows // (n := step // gcd(step, row))) * n if self.counted and bytes_ == WIDE else rows
 
-    def reserve(self, bytes_: int, align: int = 16) -> int:
-        """An offset in shared memory."""
+    def reserve(self, bytes_: int, align: int = 16, slots_of: str = "") -> int:
+        """An offset in shared memory. `slots_of`: of a copied operand, so many bytes for each of its slots."""
+        self.reserved.append((bytes_, align, slots_of))
         at = -(-self.bytes // align) * align
-        self.bytes = at + bytes_
+        self.bytes = at + bytes_ * (self.depth(slots_of) if slots_of else 1)
         return at
+
+    def bytes_of(self, stages: int, parts: int | None = None) -> int:
+        """Bytes of shared memory of the same places (the first `parts` that were reserved) with rings of so many stages."""
+        other = replace(self, stages=stages, bytes=0, reserved=[])
+        for bytes_, align, slots_of in self.reserved[:parts]:
+            other.reserve(bytes_, align, slots_of)
+        return other.bytes
 
 
 def tile_of(p: TileProgram, axis: str) -> int:

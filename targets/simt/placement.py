@@ -282,9 +282,7 @@ class Placer:
             self.out.cleared.append(buf.name)
         if view is not None:
             rows = self.out.padded(rows, row, vector, vector * buf.dtype.bytes)
-        stages = self.out.depth(buf.name) if view is not None else 1
-        bytes_ = rows * row * buf.dtype.bytes
-        at = self.out.reserve(bytes_ * stages, ALIGN)
+        at = self.out.reserve(rows * row * buf.dtype.bytes, ALIGN, buf.name if view is not None else "")
         self.out.shared[buf.name] = Shared(buf, o, d, rows, row, deep, vector, at, view)
 
     def made_along(self, buf: Buf) -> str:

@@ -90,7 +90,7 @@ def test_what_a_block_reads_in_two_loops_is_read_again():
     text = graph({"x": "f16[64, 4096, 1024]"}, body)
     schedule = Schedule.make({"i0": 1, "i1": 128, "r0": 256, "r1": 256}, threads=512)
     kernel = kernels(text)[0][0]
-    wide, narrow = (CUDA.issued(kernel, s) for s in (schedule, schedule.tiled({"i0": 1, "i1": 16, "r0": 512, "r1": 512}.items())))
+    wide, narrow = (CUDA.issued(kernel, s) for s in (schedule, schedule.tiled((("i0", 1), ("i1", 16), ("r0", 512), ("r1", 512)))))
     assert wide.again == wide.fetched == 4096 * 128 * 2
     dram = dict(time(wide, H200).parts)["dram"]
     assert dram == pytest.approx(2 * 64 * 4096 * 1024 * 2 / H200.memories[0].bandwidth, rel=0.01)  # 132 blocks have 138 MB
