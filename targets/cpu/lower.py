@@ -74,45 +74,49 @@ def always(g: Aff, extent: Mapping[str, Coef]) -> bool:
     return g.range(known)[0] >= 0
 
 
-def lower(p: TileProgram) -> Nest:
-    """The nest of a program. Axis names become C identifiers, distinct from size parameters and pointers."""
-    names = Names()
-    sizes: dict[str, None] = {}
-    for t in p.inputs + p.outputs:
-        for d in t.shape + t.extents:
-            if isinstance(d, Sym):
-                sizes.setdefault(names.of(d.name))
-    for _, d in p.axes:
-        if isinstance(d, Sym):
-            sizes.setdefault(names.of(d.name))
-    for name in p.read_sizes([d for t in p.inputs + p.outputs for d in t.shape + t.extents] + [d for _, d in p.axes]):
-        sizes.setdefault(names.of(name))
-    axis = {a: (names.of(a) if names.of(a) not in sizes else names.fresh(a + "_")) for a, _ in p.axes}
-    renames = {a: Aff.of(n) for a, n in axis.items()}
-    extent = {axis[a]: dim_text(d) for a, d in p.axes}
-    static = {a: e for a, e in extent.items() if isinstance(e, int)}
-    pointer = {t.buffer: names.fresh(t.buffer) for t in p.inputs + p.outputs}
+@dataclass(frozen=True)
+class _Renamed:
+    """Axes under their names in C, and their extents by these."""
 
-    def view(t: Tensor) -> View:
-        tidy = lambda a: (
-            a.substitute(renames).simplify(static) if a.substitute(renames).names() <= static.keys() else a.substitute(renames)
-        )
-        guard = tuple(g for g in map(tidy, t.guard) if not always(g, extent))
-        index = tuple(tidy(i) for i in t.index)
-        flat = Flat.of(index, t.shape)
-        return View(pointer[t.buffer], t.dtype, tuple(axis[a] for a in t.axes), flat, guard, t.fill, t.name, t.constant, index, t.shape)
+    axis: Mapping[str, str]
+    extent: Mapping[str, Coef]
+    names: Mapping[str, Aff]  # `axis`, as expressions
 
-    def fold(e: Expr) -> Expr:
+    def index(self, a: Aff) -> Aff:
+        return a.substitute(self.names)
+
+    def view(self, t: Tensor, pointer: str) -> View:
+        """How a tensor is read, without guards that hold for all points."""
+        static = {a: e for a, e in self.extent.items() if isinstance(e, int)}
+        tidy = lambda a: a.simplify(static) if a.names() <= static.keys() else a
+        guard = tuple(g for g in (tidy(self.index(g)) for g in t.guard) if not always(g, self.extent))
+        index = tuple(tidy(self.index(i)) for i in t.index)
+        axes = tuple(self.axis[a] for a in t.axes)
+        return View(pointer, t.dtype, axes, Flat.of(index, t.shape), guard, t.fill, t.name, t.constant, index, t.shape)
+
+    def fold(self, e: Expr) -> Expr:
+        """A part of an expression, its operands done, less what the extents decide."""
         if isinstance(e, Index):
-            return replace(e, index=e.index.substitute(renames))
+            return replace(e, index=self.index(e.index))
         if isinstance(e, Inside):
-            left = tuple(g for g in (g.substitute(renames) for g in e.guard) if not always(g, extent))
+            left = tuple(g for g in map(self.index, e.guard) if not always(g, self.extent))
             return Inside(e.dtype, left) if left else Const(BOOL, True)
         if isinstance(e, Map) and e.fn == "where" and isinstance(e.operands[0], Const):
             return e.operands[1] if e.operands[0].value else e.operands[2]
         return e
 
-    views = {t.name: view(t) for t in p.inputs + p.outputs}
+
+def lower(p: TileProgram) -> Nest:
+    """The nest of a program. Axis names become C identifiers, distinct from size parameters and pointers."""
+    names, tensors = Names(), p.inputs + p.outputs
+    dims = [d for t in tensors for d in t.shape + t.extents] + [d for _, d in p.axes]
+    open_ = [d.name for d in dims if isinstance(d, Sym)]
+    sizes = tuple(dict.fromkeys(names.of(n) for n in (*open_, *p.read_sizes(dims))))
+    axis = {a: (names.of(a) if names.of(a) not in sizes else names.fresh(a + "_")) for a, _ in p.axes}
+    extent = {axis[a]: dim_text(d) for a, d in p.axes}
+    renamed = _Renamed(axis, extent, {a: Aff.of(n) for a, n in axis.items()})
+    pointer = {t.buffer: names.fresh(t.buffer) for t in tensors}
+    views = {t.name: renamed.view(t, pointer[t.buffer]) for t in tensors}
     written = Counter(s.dst for s, _ in walk(p.body))
     redefined = {s.dst for s, _ in walk(p.body) if s.op not in ("copy", "store")}
     made = {b.name: frozenset(axis[a] for a in b.axes) for b in p.bufs}
@@ -128,7 +132,7 @@ def lower(p: TileProgram) -> Nest:
                 value = Value(views[n.srcs[0]].dtype, n.srcs[0])
                 out.append(Stmt("map", n.dst, n.srcs, value, acc=n.acc))
             else:
-                expr = rewrite(n.expr, fold) if isinstance(n.expr, Expr) else n.expr
+                expr = rewrite(n.expr, renamed.fold) if isinstance(n.expr, Expr) else n.expr
                 if n.op == "map" and not n.acc and isinstance(expr, Value) and expr.name in views and written[n.dst] == 1:
                     if made[n.dst] <= {*views[expr.name].axes}:  # what repeats it has more: a product's depth is what its factors have
                         views[n.dst] = views[expr.name]  # the mask of a tail that loops do not run past
@@ -143,7 +147,7 @@ def lower(p: TileProgram) -> Nest:
     slots |= {n: replace(slots[n], axes=axes) for n, axes in as_read(slots, views, body).items()}
     slots |= {n: replace(slots[n], axes=axes) for n, axes in as_linked(slots, views, body, extent).items()}
     limits = {dim_text(d): d.hi for _, d in p.axes if isinstance(d, Sym) and not (d.is_computed and d.hi == LARGEST)}
-    return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, tuple(sizes), limits=limits,
+    return Nest(p.name, extent, {a: tile.get(a, 1) for a in looped}, slots, views, body, p.inputs, p.outputs, sizes, limits=limits,
                 backwards=_backwards(p, axis))  # fmt: skip
 
 

@@ -70,6 +70,17 @@ def words_of(nest: Nest, c: Contraction, s: Shape) -> Words | None:
     near, taps = s.depth[-1], frozenset(s.depth[:-1])
     if v.flat != Flat.of(v.index, v.shape) or not isinstance(nest.extent[near], int):
         return None
+    lines = _lines(nest, v, near, taps)
+    if lines is None or not _hold(lines, v, near, taps) or not _slide(nest, lines, v, s):
+        return None
+    bounded = [g for g in v.guard if not any(_bound(g, line) for line in lines)]
+    again = prod(int(nest.extent[x]) for x in taps) / prod(min(x.step, _taps(nest, x)) for x in lines)
+    found = Words(v, near, int(nest.extent[near]), tuple(_bounded(line, v.guard) for line in lines))
+    return found if not bounded and again >= constant("staged_words") and found.elements * WORD <= NEAR else None
+
+
+def _lines(nest: Nest, v: View, near: str, taps: frozenset[str]) -> list[Line] | None:
+    """The image's dimensions along which windows slide; None where taps step along one in another way, or beside the words' own axis."""
     lines: list[Line] = []
     for i, extent in zip(v.index, v.shape, strict=True):
         names = i.names()
@@ -84,20 +95,21 @@ def words_of(nest: Nest, c: Contraction, s: Shape) -> Words | None:
         if line is None:
             return None
         lines.append(line)
-    if not lines or lines[-1].at != v.index[-1] or sum(near in i.names() for i in v.index) != 1:
-        return None
-    if not taps <= {x for line in lines for x in line.at.names()}:
-        return None
+    return lines
+
+
+def _hold(lines: list[Line], v: View, near: str, taps: frozenset[str]) -> bool:
+    """Whether each tap is in one line, and the last line runs along memory; words are in one dimension beside them."""
+    names = [x for line in lines for x in line.at.names()]
+    last = bool(lines) and lines[-1].at == v.index[-1]
+    return last and sum(near in i.names() for i in v.index) == 1 and taps <= {*names} and len(names) == len({*names})
+
+
+def _slide(nest: Nest, lines: list[Line], v: View, s: Shape) -> bool:
+    """Whether what the image is read by in a tile are rows of lines, each its own, and the tile's columns slide along the last line."""
     rows = [line.row for line in lines if line.row]
-    if sum(len(line.at.names()) for line in lines) != len({x for line in lines for x in line.at.names()}):
-        return None
     others = {s.col, *s.outer} & set(v.axes) - {x for x, t in nest.tile.items() if t == 1}
-    if not others <= set(rows) or len(set(rows)) != len(rows) or s.col != lines[-1].row:
-        return None
-    bounded = [g for g in v.guard if not any(_bound(g, line) for line in lines)]
-    again = prod(int(nest.extent[x]) for x in taps) / prod(min(x.step, _taps(nest, x)) for x in lines)
-    found = Words(v, near, int(nest.extent[near]), tuple(_bounded(line, v.guard) for line in lines))
-    return found if not bounded and again >= constant("staged_words") and found.elements * WORD <= NEAR else None
+    return others <= {*rows} and len({*rows}) == len(rows) and s.col == lines[-1].row
 
 
 def _inside(c: Contraction, axis: str) -> bool:
