@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import exp2_scores, mbarriers, mma_row_sums, warpgroup_order
@@ -13,7 +14,7 @@ from autocomp.targets.cuda.wgmma import multiply, packing
 
 from autocomp.tile.plan import Count
 from autocomp.tile.program import Loop, Stmt, walk
-from autocomp.tile.steps import Over, by, stmt_of
+from autocomp.tile.steps import Over, Step, by, stmt_of
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
@@ -22,87 +23,118 @@ if TYPE_CHECKING:
 
 def print_overlapped(printer: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue], skew: Overlapped) -> set[str]:
     """Prints the loop. Returns the sums that are whole behind it."""
-    late_queues = [q for q in mine if q is printer.of[skew.late.srcs[1]]]
-    soon_queues = [q for q in mine if q not in late_queues]
-    together = loop.opt("overlap") == "2"
     if sums := by(n, mma_row_sums.RowSums):
         mma_row_sums.begin(printer, sums)
     if twos := by(n, exp2_scores.Exp2Scores):
         exp2_scores.begin(printer, twos)
+    late = [q for q in mine if q is printer.of[skew.late.srcs[1]]]
     first = [m for m in n.body if stmt_of(m) in skew.first]  # less the zeros that products start from
-    packed, pack = packing(printer, printer.place.products[skew.late])
-    scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
+    together = loop.opt("overlap") == "2"
     weights = [s for s in skew.then if s.dst == skew.late.srcs[0]] if together and skew.when is not None else []
-
-    with printer.block(""):
-        printer.bases(loop, "0")
-        printer.waited -= {q.name for q in soon_queues}
-        if printer.exp2_scores:
-            exp2_scores.multiply(printer, printer.exp2_scores)
-        printer.run(first)
-        if printer.exp2_scores:
-            exp2_scores.first_weights(printer, printer.exp2_scores, skew, weights, packed, pack)
-        else:
-            _first_weights(printer, skew)
-            printer.settle(scores)
-            printer.put(pack)
-        step(printer, soon_queues)
+    scores = {s.dst for s, _ in walk(skew.first) if s.op == "mma"}
+    x = _Turns(loop, skew, first, late, [q for q in mine if q not in late], together, weights, scores,
+               *packing(printer, printer.place.products[skew.late]))  # fmt: skip
+    _first_turn(printer, x)
     it = printer.names.fresh("it")
     unrolled, in_order = by(n, Unrolled), by(n, warpgroup_order.InOrder) is not None
     if in_order:
         warpgroup_order.begin_order(printer)
     if unrolled:
-        printer.slots = {q.name: mbarriers.turn(f"({it} - 1)" if q in late_queues else it, unrolled.times) for q in mine}
+        printer.slots = {q.name: mbarriers.turn(f"({it} - 1)" if q in late else it, unrolled.times) for q in mine}
         printer.put(f"#pragma unroll {unrolled.times}")
     with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})", again=it, begins=1):
-        printer.bases(loop, it)
-        printer.waited -= {q.name for q in soon_queues}
-        for q in soon_queues:
-            arrival(printer, q)
-        if in_order:
-            warpgroup_order.await_turn(printer)
-        printer.run(first)
-        printer.waited -= {q.name for q in late_queues}
-        multiply(printer, skew.late, packed)
-        if in_order:
-            warpgroup_order.pass_turn(printer)
-        if together:
-            printer.settle({*scores, skew.late.dst})
-            printer.put(f"ac_keep({packed});")
-            step(printer, late_queues)
-        if printer.exp2_scores:
-            exp2_scores.weights(printer, printer.exp2_scores, skew.maps, weights, pack)
-        else:
-            printer.run((*skew.maps, *weights))
-            if weights:
-                printer.put(pack)
-        printer.settle(scores)
-        due = _due(printer, skew.when, packed)
-        with printer.block(due) if due else nullcontext():  # a branch: the wait for the late product stays behind the weights
-            printer.run(skew.rare)
-            if together:
-                _rescale(printer, skew, weights)
-            if weights:
-                printer.put(pack)
-        if not together:
-            printer.settle({skew.late.dst})
-            printer.put(f"ac_keep({packed});")
-            step(printer, late_queues)
-            with printer.block(due) if due else nullcontext():
-                printer.run((*skew.rescale, *skew.updates))
-        printer.run(s for s in skew.then if s not in weights)
-        if not weights:
-            printer.put(pack)
-        step(printer, soon_queues)
+        _turn(printer, x, it, in_order)
     printer.slots = {}
-    printer.waited -= {q.name for q in late_queues}
-    multiply(printer, skew.late, packed)
+    printer.waited -= {q.name for q in late}
+    multiply(printer, skew.late, x.packed)
     if printer.persistent:  # the next tile's turns begin before this product is done
-        step(printer, late_queues)
+        step(printer, late)
         printer.flights[-1].carried = True
     for a in loop.axes:
         printer.base.pop(a, None)
     return {printer.row_sums.total} if printer.row_sums else set()
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """What the turns of such a loop share. `late`: queues of the late product's other factor, `soon`: the others; `together`: both products
+    of a turn are waited for at once; `weights`: the late product's first factor, where that is made before a rescaling is known to be due;
+    `packed`: its registers, which `pack` fills."""
+
+    loop: Loop
+    skew: Overlapped
+    first: list[Step]
+    late: list[Queue]
+    soon: list[Queue]
+    together: bool
+    weights: list[Stmt]
+    scores: set[str]
+    packed: str
+    pack: str
+
+
+def _first_turn(printer: WarpSpecialisedPrinter, x: _Turns) -> None:
+    """A tile's first turn, which has no late product."""
+    with printer.block(""):
+        printer.bases(x.loop, "0")
+        printer.waited -= {q.name for q in x.soon}
+        if printer.exp2_scores:
+            exp2_scores.multiply(printer, printer.exp2_scores)
+        printer.run(x.first)
+        if printer.exp2_scores:
+            exp2_scores.first_weights(printer, printer.exp2_scores, x.skew, x.weights, x.packed, x.pack)
+        else:
+            _first_weights(printer, x.skew)
+            printer.settle(x.scores)
+            printer.put(x.pack)
+        step(printer, x.soon)
+
+
+def _turn(printer: WarpSpecialisedPrinter, x: _Turns, it: str, in_order: bool) -> None:
+    """The scores' products, the late product of the turn before, and the maps between."""
+    skew, weights = x.skew, x.weights
+    printer.bases(x.loop, it)
+    printer.waited -= {q.name for q in x.soon}
+    for q in x.soon:
+        arrival(printer, q)
+    if in_order:
+        warpgroup_order.await_turn(printer)
+    printer.run(x.first)
+    printer.waited -= {q.name for q in x.late}
+    multiply(printer, skew.late, x.packed)
+    if in_order:
+        warpgroup_order.pass_turn(printer)
+    if x.together:
+        _late_is_done(printer, x, {*x.scores, skew.late.dst})
+    if printer.exp2_scores:
+        exp2_scores.weights(printer, printer.exp2_scores, skew.maps, weights, x.pack)
+    else:
+        printer.run((*skew.maps, *weights))
+        if weights:
+            printer.put(x.pack)
+    printer.settle(x.scores)
+    due = _due(printer, skew.when, x.packed)
+    with printer.block(due) if due else nullcontext():  # a branch: the wait for the late product stays behind the weights
+        printer.run(skew.rare)
+        if x.together:
+            _rescale(printer, skew, weights)
+        if weights:
+            printer.put(x.pack)
+    if not x.together:
+        _late_is_done(printer, x, {skew.late.dst})
+        with printer.block(due) if due else nullcontext():
+            printer.run((*skew.rescale, *skew.updates))
+    printer.run(s for s in skew.then if s not in weights)
+    if not weights:
+        printer.put(x.pack)
+    step(printer, x.soon)
+
+
+def _late_is_done(printer: WarpSpecialisedPrinter, x: _Turns, products: set[str]) -> None:
+    """Waits for these products, the late one among them, and gives its factors' slots back."""
+    printer.settle(products)
+    printer.put(f"ac_keep({x.packed});")
+    step(printer, x.late)
 
 
 def _rescale(printer: WarpSpecialisedPrinter, skew: Overlapped, weights: list[Stmt]) -> None:
