@@ -76,6 +76,8 @@ class ContractionPrinter(Panels):
 
     def step(self, factor: str) -> object:
         """Elements from one step of depth to the next in a panel."""
+        if factor in self.direct and factor not in self.nest.views:
+            return self.p._stride(self.p.places[factor], self.s.depth[0])
         return stride_of(self.nest, factor, self.s.depth[0]) if factor in self.direct else self.nr
 
     def depth_text(self) -> str:
@@ -169,6 +171,10 @@ class ContractionPrinter(Panels):
     def _results(self, mr: int) -> None:
         """The epilogue on every register of a tile."""
         p = self.p
+        self.beside = frozenset(e.dst for e in self.c.epilogue if mr > 1 and self._lies_beside(e))
+        if self.beside:
+            self._results_beside(mr)
+            return
         for i in range(mr):
             for j in range(self.width):
                 with p.block(""):
@@ -179,6 +185,32 @@ class ContractionPrinter(Panels):
                     if row and self.nest.tile.get(row) != 1:
                         p.w(f"const long {row} = {row}_p{f' + {i}' if i else ''}; (void){row};")
                     self._finish(i, j)
+
+    def _lies_beside(self, e: Stmt) -> bool:
+        """Are the columns of a result apart in memory, and its rows side by side?"""
+        v, row, col = self.nest.views.get(e.dst), self.s.row, self.s.col
+        if e.op != "store" or v is None or v.dtype.name != "f32" or not row or self.nest.tile.get(row) == 1 or self.wide or self.tall:
+            return False
+        return v.flat.stride(row) == 1 and v.flat.stride(col) not in (None, 0, 1)
+
+    def _results_beside(self, mr: int) -> None:
+        """The epilogue where rows of a result lie side by side, and columns, which the lanes are, apart: rows of one vector are turned
+        in registers and stored together."""
+        p, col, row = self.p, self.s.col, self.s.row
+        stores = [e for e in self.c.epilogue if e.dst in self.beside]
+        for j in range(self.width):
+            with p.block(""):
+                p.w("vf " + ", ".join(f"rows_{e.dst}[{mr}]" for e in stores) + ";")
+                p.w(f"const long {col} = {col}_p{f' + {j * self.lanes}' if j else ''};")
+                for i in range(mr):
+                    with p.block(""):
+                        p.w(f"const long {row} = {row}_p{f' + {i}' if i else ''}; (void){row};")
+                        self._finish(i, j)
+                p.w(f"const long {row} = {row}_p;")
+                for e in stores:
+                    v = self.nest.views[e.dst]
+                    at = f"&{v.pointer}[{v.flat.text()}], {factor(v.flat.stride(col))}, rows_{e.dst}, {mr}"  # type: ignore[arg-type]
+                    self._vector(j, lambda at=at: p.w(f"vf_scatter_rows{'_n' if p.part else ''}({at}{', left' if p.part else ''});"))  # type: ignore[misc]
 
     def _start(self, m: Stmt, regs: list[list[str]]) -> None:
         p = self.p
@@ -390,7 +422,9 @@ class ContractionPrinter(Panels):
                     p.assign(acc, reg)
             read = lambda n: accs.get(n) or local.get(n) or p.vector_read(n)
             for s in self.c.epilogue:
-                if s.op == "store":
+                if s.dst in self.beside:
+                    p.w(f"rows_{s.dst}[{i}] = {read(s.srcs[0])};")
+                elif s.op == "store":
                     p.store(s, read)
                 else:
                     text = Vector(read, p.vector or "").text(s.expr)  # type: ignore[arg-type]

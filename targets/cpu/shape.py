@@ -272,17 +272,26 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
 
 def read_in_place(nest: Nest, c: Contraction, s: Shape, once: bool) -> frozenset[str]:
     """Factors whose rows already lie as those of a panel do, whole vectors side by side, and need no copy: where their steps of depth
-    are near each other, or where one tile of rows reads them `once`."""
+    are near each other, or where one tile of rows reads them `once`; of values that the kernel made, sums read once."""
     out = set()
     for m in c.mmas:
         x = next(x for x in m.srcs if s.col in nest.axes_of(x))
         v, sizes = nest.views.get(x), (nest.extent[s.col], size(nest, s.col))
+        if v is None and once and len(s.depth) == 1 and _is_product(nest, x) and nest.slots[x].axes[-1] == s.col:
+            if is_float(nest, c) and s.depth[0] not in nest.tile and all(isinstance(n, int) and n % nest.lanes == 0 for n in sizes):
+                out.add(x)
+            continue
         if v is None or v.guard or v.dtype.name != "f32" or len(s.depth) != 1 or v.flat.stride(s.col) != 1:
             continue
         step = v.flat.stride(s.depth[0])
         if all(isinstance(n, int) and n % nest.lanes == 0 for n in sizes) and isinstance(step, int) and (once or step * 4 <= DENSE):
             out.add(x)
     return frozenset(out)
+
+
+def _is_product(nest: Nest, name: str) -> bool:
+    """Is a value the sums of another contraction, which lie as their axes say?"""
+    return {st.op for st, _ in walk(nest.body) if st.dst == name} <= {"mma", "fill"}
 
 
 def whole(nest: Nest, c: Contraction, axis: str) -> bool:

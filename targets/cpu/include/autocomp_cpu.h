@@ -216,6 +216,52 @@ AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
 AC_INLINE vf vf_strided_n(const float *p, long s, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l * s]; return r; }
 #endif
 AC_INLINE void vf_scatter_n(float *p, long s, vf x, long n) { for (long l = 0; l < n; l++) p[l * s] = x[l]; }
+/* p[l*s + i] = x[i][l] for rows i and lanes l: rows lie side by side, four or two are turned in registers and stored as one */
+#if AC_AVX512 || AC_AVX2
+#if AC_AVX512
+#define AC_WIDE(f) _mm512_##f
+#define AC_PART(x, k) ((k) ? _mm512_extractf32x4_ps(x, k) : _mm512_castps512_ps128(x))
+typedef __m512 ac_lines; typedef __m512d ac_lines_d;
+#else
+#define AC_WIDE(f) _mm256_##f
+#define AC_PART(x, k) ((k) ? _mm256_extractf128_ps(x, 1) : _mm256_castps256_ps128(x))
+typedef __m256 ac_lines; typedef __m256d ac_lines_d;
+#endif
+#define AC_TWO(k, x) (_mm_storel_pi((__m64 *)(q + (4 * (k)) * s), AC_PART(x[0], k)), _mm_storeh_pi((__m64 *)(q + (4 * (k) + 1) * s), AC_PART(x[0], k)), \
+  _mm_storel_pi((__m64 *)(q + (4 * (k) + 2) * s), AC_PART(x[1], k)), _mm_storeh_pi((__m64 *)(q + (4 * (k) + 3) * s), AC_PART(x[1], k)))
+#define AC_FOUR(k, x) (_mm_storeu_ps(q + (4 * (k)) * s, AC_PART(x[0], k)), _mm_storeu_ps(q + (4 * (k) + 1) * s, AC_PART(x[1], k)), \
+  _mm_storeu_ps(q + (4 * (k) + 2) * s, AC_PART(x[2], k)), _mm_storeu_ps(q + (4 * (k) + 3) * s, AC_PART(x[3], k)))
+AC_INLINE void vf_scatter_rows(float *p, long s, const vf *x, long rows) {
+  long i = 0;
+#pragma GCC unroll 8
+  for (; i + 4 <= rows; i += 4) {
+    float *q = p + i;
+    ac_lines a = AC_WIDE(unpacklo_ps)((ac_lines)x[i], (ac_lines)x[i + 1]), b = AC_WIDE(unpackhi_ps)((ac_lines)x[i], (ac_lines)x[i + 1]);
+    ac_lines c = AC_WIDE(unpacklo_ps)((ac_lines)x[i + 2], (ac_lines)x[i + 3]), d = AC_WIDE(unpackhi_ps)((ac_lines)x[i + 2], (ac_lines)x[i + 3]);
+    ac_lines y[4] = {(ac_lines)AC_WIDE(unpacklo_pd)((ac_lines_d)a, (ac_lines_d)c), (ac_lines)AC_WIDE(unpackhi_pd)((ac_lines_d)a, (ac_lines_d)c),
+                    (ac_lines)AC_WIDE(unpacklo_pd)((ac_lines_d)b, (ac_lines_d)d), (ac_lines)AC_WIDE(unpackhi_pd)((ac_lines_d)b, (ac_lines_d)d)};
+    AC_FOUR(0, y); AC_FOUR(1, y);
+#if AC_AVX512
+    AC_FOUR(2, y); AC_FOUR(3, y);
+#endif
+  }
+  if (i + 2 <= rows) {
+    float *q = p + i;
+    ac_lines y[2] = {AC_WIDE(unpacklo_ps)((ac_lines)x[i], (ac_lines)x[i + 1]), AC_WIDE(unpackhi_ps)((ac_lines)x[i], (ac_lines)x[i + 1])};
+    AC_TWO(0, y); AC_TWO(1, y);
+#if AC_AVX512
+    AC_TWO(2, y); AC_TWO(3, y);
+#endif
+    i += 2;
+  }
+  if (i < rows) vf_scatter(p + i, s, x[i]);
+}
+#else
+AC_INLINE void vf_scatter_rows(float *p, long s, const vf *x, long rows) { for (long i = 0; i < rows; i++) vf_scatter(p + i, s, x[i]); }
+#endif
+AC_INLINE void vf_scatter_rows_n(float *p, long s, const vf *x, long rows, long n) {
+  for (long l = 0; l < n; l++) for (long i = 0; i < rows; i++) p[l * s + i] = x[i][l];
+}
 AC_INLINE vi vi_load_n(const int32_t *p, long n) { return (vi)vf_load_n((const float *)p, n); }
 AC_INLINE void vi_store_n(int32_t *p, vi x, long n) { vf_store_n((float *)p, (vf)x, n); }
 AC_INLINE vf vf_from_vi(vi x) { return __builtin_convertvector(x, vf); }
