@@ -65,9 +65,12 @@ ROWS = """
 #include <string.h>
 #define CHECK(R) for (long n = 0; n <= AC_LANES; n++) { \\
   vf x[R]; memset(out, 0, sizeof out); memset(want, 0, sizeof want); \\
-  if (n == AC_LANES) vf_scatter_rows(out + 3, 23, x, R); \
-  else vf_scatter_rows_n(out + 3, 23, x, R, n); \
-  if (n == AC_LANES) vf_scatter_rows(out + 3, 23, x, R); else vf_scatter_rows_n(out + 3, 23, x, R, n); \\
+  for (long i = 0; i < R; i++) for (long l = 0; l < AC_LANES; l++) { \\
+    x[i][l] = 1 + 100 * i + l; \\
+    if (l < n) want[3 + l * 23 + i] = x[i][l]; \\
+  } \\
+  if (n == AC_LANES) vf_scatter_rows(out + 3, 23, x, R); \\
+  else vf_scatter_rows_n(out + 3, 23, x, R, n); \\
   bad += memcmp(out, want, sizeof out) != 0; }
 int main(void) {
   static float out[512], want[512]; int bad = 0;
