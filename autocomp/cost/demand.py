@@ -16,7 +16,7 @@ from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Contract, Expr, Gather, Index, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Arg, Kernel
-from autocomp.ir.masks import end_of, shares_left
+from autocomp.ir.masks import end_of, shares_left, turns_left
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.reach import share_read
@@ -102,6 +102,16 @@ class Demand:
         axis, row, past = self.ends
         size = lambda a: min(tile.get(a, self.extent[a]), self.extent[a]) if tile else 1
         return shares_left(self.extent[axis], size(axis), self.extent[row], size(row), past)
+
+    def busiest(self, tile: Mapping[str, int], cores: int) -> float:
+        """The same of the core that has most of them, where the longest tiles come first and cores take them in turn."""
+        if self.ends is None or self.ends[2] < 0 or not (tiles := self.tiles(tile)):
+            return 1.0
+        axis, row, past = self.ends
+        turns = turns_left(self.extent[axis], tile.get(axis, self.extent[axis]), self.extent[row], tile.get(row, self.extent[row]), past)
+        first = range(0, tiles, cores)  # tiles of the first core
+        beside = tiles // len(turns)  # of as many turns each
+        return sum(turns[-1 - t // beside] for t in first) / (len(first) * -(-self.extent[axis] // tile.get(axis, self.extent[axis])))
 
     def size(self, role: str, tile: Mapping[str, int]) -> int:
         """Elements of one tile along the axes of a role."""

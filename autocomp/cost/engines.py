@@ -18,10 +18,10 @@ SUM = F32  # bytes of an element of a sum
 
 
 def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
-                odd: bool = False) -> Cost:  # fmt: skip
+                odd: bool = False, left: float = 1.0) -> Cost:  # fmt: skip
     """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side by side in a
-    tile's copy of each factor (0: along the depth); `odd`: rows of a factor do not begin at blocks of 32 bytes. Equations of each
-    pipe: `cost.pipes`.
+    tile's copy of each factor (0: along the depth); `odd`: rows of a factor do not begin at blocks of 32 bytes; `left`: share of
+    its blocks that a mask leaves the slowest core. Equations of each pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
     scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
@@ -35,10 +35,10 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         return -(-whole // grain[role]) * grain[role]
 
     m, n, depth = size("rows"), size("cols"), size("depth")
-    steps = -(-roles.extent("depth") // max(1, depth))
+    steps = -(-roles.extent("depth") // max(1, depth)) * left  # of a tile, in the mean
     rounds = -(-work.tiles // chip.cores)
     rate = lambda memory: chip.memory(memory).bandwidth / chip.cores
-    per_core = rounds * chip.cores / work.tiles
+    per_core = rounds * chip.cores / work.tiles * left
     online = roles.form == "online"
     in_turn = online and not s.softmax_overlap
     ends = 1 if s.persistent and not in_turn else rounds  # times that engines fall idle one after another
@@ -56,7 +56,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     piece = min(depth, int(chip.numbers["score_columns"])) if halves else depth  # columns of scores that leave at once
     if halves or (online and "handed_fractals" in s.directives):  # weights lie in memory as in L1
         copied[0] = copy_to_l1(Side(depth * m * bytes_, depth * m * bytes_), chip)
-    if halves and runs[1] == n and roles.extent("depth") % depth == 0:  # rows that lie one behind the other are copied as longer ones
+    in_order = {"tile", "line"}.intersection(roles.steps)
+    if halves and not in_order and runs[1] == n and roles.extent("depth") % depth == 0:  # neighbouring rows are copied as longer ones
         copied[1] = copy_to_l1(Side(depth * products * n * bytes_, depth // piece * n * bytes_), chip)
     sums = m * (n + depth + chip.granule[1]) * SUM  # with one fractal's columns more, which leave by themselves
     by_product = online and not halves and "mma_row_sums" in s.directives and sums <= chip.memory("l0c").capacity
@@ -66,8 +67,10 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
     arriving = rounds * (out + scores / (2 if halves else 1)) * chip.cores / lim["ub_in"] if used else 0.0
     if halves:  # of each weight all but its exponential is for two at once
-        own = chip.numbers["state_operations"] * m * n + m * (chip.numbers["half_operations"] * depth + chip.numbers["half_row"])
-        each = chip.numbers["half_calls"] * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
+        more, beside, added = half_steps(roles.steps, m, depth, steps, chip.granule[1])
+        arriving += rounds * steps * added * chip.cores / lim["ub_in"]
+        own = chip.numbers["state_operations"] * m * n + m * (chip.numbers["half_operations"] * depth + chip.numbers["half_row"]) + beside
+        each = (chip.numbers["half_calls"] + more) * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
         vector = per_core * work.special / chip.special + rounds * steps * each
     elif online:  # beside what is counted of each weight
         banks = chip.numbers["fused_bank_waits"] if "fused_scale" in s.directives else chip.numbers["bank_waits"]
@@ -76,9 +79,9 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         if by_product:
             calls, own = chip.numbers["round_calls"] - chip.numbers["row_sum_calls"], own - m * depth
         vector += rounds * steps * (calls * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
-    beside = lim["drain"] + m * chip.granule[1] * SUM / rate("l0c")
+    apart = lim["drain"] + m * chip.granule[1] * SUM / rate("l0c")
     drain = lambda columns: lim["drain"] + m * columns * SUM / rate("l0c")
-    leaving = rounds * (steps * (depth // piece * drain(piece) + drain(n) + by_product * beside) if online else drain(n))
+    leaving = rounds * (steps * (depth // piece * drain(piece) + drain(n) + by_product * apart) if online else drain(n))
     t = {
         "copies to L1": rounds * steps * sum(copied),
         "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
@@ -103,7 +106,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         if halves and 2 * m * (n + piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait for the sums' way out
             alone = t["matrix unit"] * (1 + piece / depth) / 2
             t["sums' way"] = alone + rounds * steps * (drain(n) + max(0, depth // piece - 2) * drain(piece))
-        t["weights' way"] = (weights + product + by_product * rounds * steps * beside / 2 + handed * 2 / chip.numbers["handed_over"]) / late
+        t["weights' way"] = (weights + product + by_product * rounds * steps * apart / 2 + handed * 2 / chip.numbers["handed_over"]) / late
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
@@ -113,6 +116,19 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch
     return Cost(seconds, bound if seconds - launch >= launch else "launch", (*t.items(), ("waits", waits), ("launch", launch)))
+
+
+def half_steps(steps: tuple[str, ...], m: int, depth: int, blocks: float, column: int) -> tuple[float, float, float]:
+    """(instructions of a vector core, operations, bytes that arrive) a block of m x depth scores in half precision for what is done to them
+    first (`Roles.steps`), two a lane: an addition is an instruction for eight of a core's m / 2 rows. A mask touches columns, of `column`
+    keys, past a core's first row in the blocks, of `blocks` a tile, up to that of the tile's last one, by two instructions; one that
+    ends no loop half of the others as well."""
+    adds, lines, edges = steps.count("tile"), steps.count("line"), steps.count("mask") + steps.count("endless")
+    past = min((m + m / 2 + depth) / 2 / blocks, depth)  # keys a block, in the mean of both cores
+    filled = depth / 2 * steps.count("mask")
+    calls = (adds + lines) * m / column + steps.count("by") + (past * 2 + filled) / column * edges + edges
+    operations = m / 2 * (depth * (adds + lines + steps.count("by")) + (past + filled) * edges)
+    return calls, operations, 2.0 * depth * (m * adds + 2 * lines)
 
 
 def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int = 1, rights: int = 1, more: int = 0) -> int:

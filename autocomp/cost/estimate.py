@@ -117,7 +117,8 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     tiles = d.tiles(tile)
     work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
-        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile), d.cut)
+        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile), d.cut,
+                           d.busiest(tile, chip.cores))
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
         lines = [whole_lines(a, tile, line, d.extent) for a in d.operands]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 from autocomp.cost.derived import constant
 from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside, Load, Map, Reduce, free_axes, postorder
@@ -23,8 +23,10 @@ class Roles:
     contract, online: `rows` are in the first factor only, `cols` in the second only, `batch` in both, `depth` reduced.
     reduce, map: `rows` are all output axes but those of the row, `cols` the row (the innermost axis of a map); of a reduce, `batch` are
     short ones that its largest operand lacks.
-    factor: dtype of the factors of a contraction. scores: of an online contraction whose scores are a product, perhaps by a number, the
-    dtype that the model rounds the product to, "" for others. split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
+    factor: dtype of the factors of a contraction. scores: of an online contraction whose scores are a product, perhaps with such steps, the
+    dtype that the model rounds the product to, "" for others; steps: what it does to them then, the last first: adds a `tile` or one
+    `line` to all rows, multiplies `by` a number, puts a number (`mask`) or minus infinity (`endless`) where indices say so.
+    split: the reduced axis that can be done in parts (`ir.parts`), "" for none.
     depths: the reduced axes of every reduction and contraction, each as `depth` is of one. levels: of a reduce, those that wait for each
     other, one behind the other.
     taps: reduced axes that slide: a dimension of the first factor is read at the sum of a row's axis and of one of them; `runs`: those
@@ -44,6 +46,7 @@ class Roles:
     padded: bool = False
     factor: str = ""
     scores: str = ""
+    steps: tuple[str, ...] = ()
     split: str = ""
     taps: tuple[Axis, ...] = ()
     runs: tuple[Axis, ...] = ()
@@ -101,7 +104,8 @@ def roles_of(k: Kernel) -> Roles:
         both = tuple(x for x in k.axes if x not in only_left and x not in only_right)
         depth = _by_contiguity(tuple(x for x in e.axes if x.name in bound), nodes)
         taps, runs = _sliding(a, {x.name for x in only_left}, depth) if form == "contract" else ((), ())
-        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, scores=_scores(a) if form == "online" else "",
+        scores, steps = _scores(a, {x.name for x in only_left}) if form == "online" else ("", ())
+        return Roles(form, both, only_left, only_right, depth, depths, factor=a.dtype.name, scores=scores, steps=steps,
                      taps=taps, runs=runs, split=_longest(k, depth))  # fmt: skip
     reduced = [e for e in nodes if isinstance(e, Reduce)]
     if reduced:
@@ -119,16 +123,30 @@ def roles_of(k: Kernel) -> Roles:
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())
 
 
-def _scores(e: Expr) -> str:
-    """The type that a product is rounded to before it is scaled and is an exponent's."""
+def _scores(e: Expr, rows: set[str]) -> tuple[str, tuple[str, ...]]:
+    """The type that a product is rounded to before it is scaled, something of this type is added to it or indices mask it, and it is an
+    exponent's; and these steps, the last first."""
     rounded = ""
-    while isinstance(e, Map) and e.fn in ("cast", "mul"):
+    added: set[str] = set()
+    steps: list[str] = []
+    while isinstance(e, Map) and e.fn in ("cast", "mul", "add", "where"):
         rounded = e.dtype.name if e.fn == "cast" else ""
         operands = [x for x in e.operands if not isinstance(x, Const)]
+        if e.fn == "where":
+            endless = any(isinstance(x, Const) and x.value == -inf for x in e.operands)
+            steps.append("endless" if endless else "mask")
+            operands = [x for x in operands if x is not e.operands[0] or any(isinstance(y, Load) for y in postorder(x))]
+        elif e.fn == "add":
+            added.add(e.dtype.name)
+            steps.append("tile" if any(isinstance(x, Load) and names_of(x) & rows for x in operands) else "line")
+            operands = [x for x in operands if not isinstance(x, Load)]
+        elif e.fn == "mul" and set(steps) - {"endless"}:  # else it is a factor of the exponent
+            steps.append("by")
         if len(operands) != 1:
-            return ""
+            return "", ()
         e = operands[0]
-    return rounded if isinstance(e, Contract) else ""
+    fits = isinstance(e, Contract) and added <= {rounded}
+    return (rounded, tuple(steps)) if fits else ("", ())
 
 
 def _windows(nodes: list[Expr], rows: tuple[Axis, ...]) -> tuple[Axis, ...]:

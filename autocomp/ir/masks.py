@@ -37,8 +37,12 @@ def end_of(e: Reduce | Contract, axis: str, rows: Collection[str]) -> tuple[str,
 
 
 def shares_left(depth: int, step: int, rows: int, tile: int, past: int) -> tuple[float, float]:
-    """Of a loop over `depth` in steps, the share of turns that tiles of rows make in the mean, and the longest of them, where each ends
-    behind the step that holds index i + past, i its last row."""
-    whole = -(-depth // step)
-    left = [max(0, min(whole, (b + tile - 1 + past) // step + 1)) / whole for b in range(0, rows, tile)]
-    return sum(left) / len(left), max(left)
+    """Of a loop over `depth` in steps, the share of turns that tiles of rows make in the mean, and the longest of them (`turns_left`)."""
+    left, whole = turns_left(depth, step, rows, tile, past), -(-depth // step)
+    return sum(left) / len(left) / whole, max(left) / whole
+
+
+def turns_left(depth: int, step: int, rows: int, tile: int, past: int) -> list[int]:
+    """Turns of a loop over `depth` in steps that each tile of rows makes, where it ends behind the step that holds index i + past, i its
+    last row."""
+    return [max(0, min(-(-depth // step), (b + tile - 1 + past) // step + 1)) for b in range(0, rows, tile)]

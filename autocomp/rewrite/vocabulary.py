@@ -174,7 +174,8 @@ KERNEL = {
     "extent": Function(1, 1, "extent(m): the product of a role's extents"),
     "bytes": Function(1, 1, "of one element of a dtype"),
     "factor": Function(0, 0, "dtype of a contraction's factors"),
-    "scores": Function(0, 0, "dtype that a model rounds the product to which an online contraction's scores are; masks make them none"),
+    "scores": Function(0, 0, "dtype that a model rounds the product to which an online contraction's scores are; then it may mask them by "
+                             "indices, or add what is of this type"),
     "factor_bytes": Function(0, 0, "bytes of one of their elements"),
     "input_bytes": Function(0, 0, "the fewest bytes of one element of an input"),
     "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),

@@ -12,7 +12,7 @@ from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.columns import named, narrowed
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.frames import Frame
-from autocomp.targets.ascend.geometry import counts, geometry, origin, starts, tile_of, trips, walked
+from autocomp.targets.ascend.geometry import counts, extent, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.half_scores import half_scores
 from autocomp.targets.ascend.joined import joined
 from autocomp.targets.ascend.partials import partials
@@ -118,6 +118,13 @@ def shares(p: TileProgram) -> Iterator[int]:
         yield half
 
 
+def longest_first(p: TileProgram, grid: tuple[str, ...]) -> str:
+    """The axis of a grid along which tiles have the more rounds of a loop the further behind they lie, "" for none: cores that take tiles
+    in turn have as much to do as each other where the longest come first."""
+    ends = {x.until[0] for _, loops in walk(p.body) for x in loops if x.until is not None}
+    return next((a for a in grid if ends == {a} and tile_of(p, a) < extent(p, a)), "")
+
+
 def shared_row(p: TileProgram) -> str:
     """The axis whose tiles the vector cores of a group share; "" where there is one row. Raises UnsupportedOp for two such axes."""
     wide = [a for a, t in geometry(p, {}).rows if t > 1]
@@ -177,7 +184,7 @@ class Kernel:
         inner = p.body[0].body if grid and isinstance(p.body[0], Loop) else p.body
         split = self.split(inner)
         tiles = trips(p, grid)
-        parts = self.parts(split, tuple(origin(p, grid, "tile")), tiles)
+        parts = self.parts(split, tuple(origin(p, grid, "tile", longest_first(p, grid))), tiles)
         spans = {n: s for m in (*split.cube.places.values(), split.vector.ub) for n, s in m.spans.items()}
         signalled, notes = plan(parts, {**split.cube.depth, **split.vector.depth}, self.chip, spans)
         return Planned(split, parts, signalled, notes, tiles)
@@ -261,7 +268,7 @@ class Kernel:
         for n, top in used.items():
             lines += [f"TBuf<TPosition::{table()['places'][n]['position']}> {n};", f"pipe.InitBuffer({n}, {top});"]
         lines.append("pipe.Destroy();")
-        lines += split.before if name == "cube" else []
+        lines += split.before if name == "cube" else split.vector.before
         if self.rows:
             lines.append("const uint32_t group = GetBlockIdx();" if name == "cube" else "const uint32_t group = GetBlockIdx() / 2;")
         own = {split.frame.joint.name} if split.frame.joint is not None else set()

@@ -173,15 +173,16 @@ def counts(p: TileProgram, axes: tuple[str, ...]) -> dict[str, str]:
     return {a: f"n_{a}" if a in axes and extent(p, a) % tile_of(p, a) else str(tile_of(p, a)) for a, _ in p.axes}
 
 
-def origin(p: TileProgram, axes: tuple[str, ...], counter: str) -> list[str]:
-    """First index and true count of the tile number `counter` along each axis, the last one fastest."""
+def origin(p: TileProgram, axes: tuple[str, ...], counter: str, down: str = "") -> list[str]:
+    """First index and true count of the tile number `counter` along each axis, the last one fastest; along `down` from its end, slowest."""
     lines, behind, total = [], 1, trips(p, axes)
-    for a in reversed(axes):
+    for a in reversed([x for x in (down, *(x for x in axes if x != down)) if x]):
         e, t = extent(p, a), tile_of(p, a)
         n = -(-e // t)
         if n > 1:
             at = counter if behind == 1 else f"{counter} / {behind}"
-            lines.append(f"const uint32_t s_{a} = {at if n * behind >= total else f'{at} % {n}'} * {t};")
+            at = at if n * behind >= total else f"{at} % {n}"
+            lines.append(f"const uint32_t s_{a} = {f'({n - 1} - {at})' if a == down else at} * {t};")
         if e % t:
             lines.append(f"const uint32_t n_{a} = s_{a} + {t} <= {e} ? {t} : {e} - s_{a};")
         behind *= n

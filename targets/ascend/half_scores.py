@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autocomp.targets.ascend.geometry import extent, values
-from autocomp.targets.ascend.masks import settled
+from autocomp.targets.ascend.geometry import tile_of, values
+from autocomp.targets.ascend.half_masks import Step, addable, arrive, prepared, settled_step, steps_of, tail
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.tables import table
 
@@ -35,7 +35,8 @@ FOLDED = 4  # blocks that a fold keeps
 @dataclass(frozen=True)
 class Scores:
     """The statements of a loop around the scores `acc`: `top`, their maximum, which `scaled` multiplies by `by` (or None), `weights`, what
-    they are `less`, `factor`, the weights that are handed over, and `total`, which sums them (or None). `lane`: the scores' columns."""
+    they are `less`, `factor`, the weights that are handed over, and `total`, which sums them (or None). `lane`: the scores' columns;
+    `steps`: what is done to them first, with the tiles `added` to them."""
 
     acc: str
     lane: str
@@ -46,46 +47,70 @@ class Scores:
     less: str
     factor: Stmt
     total: Stmt | None
-    inside: tuple[Stmt, ...]  # conversions of scores, and masks that only hide what lies outside of the tensors; the same of weights
+    inside: tuple[Stmt, ...]  # what prepares scores, and of weights conversions and masks that only hide what lies outside of the tensors
     weighed: tuple[Stmt, ...]
+    steps: tuple[Step, ...]
+    added: tuple[Stmt, ...]
 
     @property
     def statements(self) -> frozenset[int]:
-        mine = (self.top, self.scaled, self.weights, self.factor, self.total, *self.inside, *self.weighed)
+        mine = (self.top, self.scaled, self.weights, self.factor, self.total, *self.inside, *self.weighed, *self.added)
         return frozenset(id(s) for s in mine if s is not None)
 
 
 def half_scores(p: TileProgram) -> Scores | None:
-    """The scores of a program whose loop has this form, in columns that fill their fractals."""
+    """The scores of a program whose loop has this form."""
     statements = [s for s, _ in walk(p.body)]
     products = [s for s in statements if s.op == "mma"]
-    masks = {s.dst: (s, e.name) for s in statements if s.op == "map" and isinstance(s.expr, Map) and s.expr.dtype == F32
-             and s.expr.fn in ("where", "cast") and isinstance(e := settled(s.expr, p, {}), Value)}  # fmt: skip
+    tops = [s for s in statements if s.op == "reduce" and s.expr == "max" and not s.acc and "," not in s.axis]
+    return next((found for s in tops if (found := _around(s, p, statements, products)) is not None), None)
 
-    def plain(v: str) -> str:
-        return plain(masks[v][1]) if v in masks else v
 
-    of = {id(s): {plain(v) for v in (*s.srcs, *values(s.expr))} for s in statements if s.op != "fill" and s.dst not in masks}
+def _around(top: Stmt, p: TileProgram, statements: list[Stmt], products: list[Stmt]) -> Scores | None:
+    """The statements around a maximum."""
+    lane, b = top.axis, p.buf(top.dst)
+    wide = [a for a in (b.axes if b is not None else ()) if tile_of(p, a) > 1]
+    row = wide[0] if len(wide) == 1 else ""
+    tiles = {s.dst: s for s in statements if addable(s, p, row, lane)}
+    made = {s.dst: (s, found) for s in statements if s.op == "map" and isinstance(s.expr, Map) and s.expr.dtype == F32
+            and s.expr.fn in ("where", "cast") and (e := settled_step(s, p)) is not None
+            and (found := steps_of(e, p, tiles, row, lane)) is not None}  # fmt: skip
+
+    def path(v: str) -> tuple[str, tuple[Step, ...]]:
+        """The value that `v` is made of, and how."""
+        if v not in made:
+            return v, ()
+        of, steps = made[v][1]
+        root, first = path(of)
+        return root, (*first, *steps)
+
+    plain = lambda v: path(v)[0]
+    acc, steps = path(top.srcs[0])
+    of = {id(s): {plain(v) for v in (*s.srcs, *values(s.expr))} for s in statements if s.op != "fill" and s.dst not in made}
     users = lambda v: [s for s in statements if v in of.get(id(s), ())]
-    for top in statements:
-        if top.op != "reduce" or top.expr != "max" or top.acc or (acc := plain(top.srcs[0])) not in {s.dst for s in products}:
-            continue
-        lane, weights = top.axis, [s for s in users(acc) if s is not top]
-        found = _weights(weights[0], acc, plain) if len(weights) == 1 else None
-        if found is None or "," in lane or extent(p, lane) % int(table()["fractal"]) or _changed(statements, acc):
-            continue
-        by, less = found
-        scaled = users(top.dst)[0] if by != 1 and len(users(top.dst)) == 1 else None
-        if by != 1 and (scaled is None or scaled.op != "map" or _times(scaled.expr, plain) != (top.dst, by)):
-            continue
-        after = users(weights[0].dst)
-        casts = [s for s in after if s.op == "map" and isinstance(s.expr, Map) and s.expr.fn == "cast" and s.expr.dtype == F16
-                 and any(s.dst in x.srcs for x in products)]  # fmt: skip
-        sums = [s for s in after if s.op == "reduce" and s.expr == "add" and s.acc and s.axis == lane]
-        if len(casts) == 1 and len(sums) < 2 and len(after) == len(casts) + len(sums):
-            inside, weighed = (tuple(s for n, (s, _) in masks.items() if plain(n) == of_) for of_ in (acc, weights[0].dst))
-            return Scores(acc, lane, top, scaled, by, weights[0], less, casts[0], sums[0] if sums else None, inside, weighed)
-    return None
+    weights = [s for s in users(acc) if s is not top]
+    if acc not in {s.dst for s in products} or _changed(statements, acc) or len(weights) != 1:
+        return None
+    found = _weights(weights[0], acc, plain)
+    if found is None or any(path(v) != (acc, steps) for v in values(weights[0].expr) if plain(v) == acc):
+        return None
+    by, less = found
+    scaled = users(top.dst)[0] if by != 1 and len(users(top.dst)) == 1 else None
+    if by != 1 and (scaled is None or scaled.op != "map" or _times(scaled.expr, plain) != (top.dst, by)):
+        return None
+    after = users(weights[0].dst)
+    casts = [s for s in after if s.op == "map" and isinstance(s.expr, Map) and s.expr.fn == "cast" and s.expr.dtype == F16
+             and any(s.dst in x.srcs for x in products)]  # fmt: skip
+    sums = [s for s in after if s.op == "reduce" and s.expr == "add" and s.acc and s.axis == lane]
+    inside, weighed = (tuple(s for n, (s, _) in made.items() if plain(n) == root) for root in (acc, weights[0].dst))
+    added = tuple(tiles[s.of] for s in steps if s.of)
+    read = [v for s in statements if s not in inside for v in (*s.srcs, *values(s.expr))]
+    if len(casts) != 1 or len(sums) > 1 or len(after) != 1 + len(sums) or any(path(s.dst)[1] for s in weighed):
+        return None
+    if len(added) != len({s.dst for s in added}) or any(s.dst in read for s in added):
+        return None
+    return Scores(acc, lane, top, scaled, by, weights[0], less, casts[0], sums[0] if sums else None, inside, weighed,
+                  (*steps, *tail(p, lane)), added)  # fmt: skip
 
 
 def _changed(statements: list[Stmt], acc: str) -> bool:
@@ -118,14 +143,15 @@ class Halves:
     whole: str
     scores: Operand = field(init=False)
     weights: Operand = field(init=False)
+    fold: int = 1  # rows of keys that are copied as one: a column has keys so far apart
+    added: dict[str, tuple[Operand, int]] = field(default_factory=dict)  # tiles that are added, and elements from row to row
 
     def __post_init__(self) -> None:
         self.side = int(table()["fractal"])
         self.rows = self.v.g.slots + 2  # blocks from column to column: what is read at once lies in different banks
         self.column = self.rows * self.side
         self.size = self.v.g.pitch(self.of.lane) // self.side * self.column * F16.bytes
-        self.blocks = self.whole if not self.whole.isdigit() else str(int(self.whole) // self.side)
-        self.blocks += "" if self.whole.isdigit() else f" / {self.side}"
+        self.blocks = str(int(self.whole) // self.side) if self.whole.isdigit() else f"{self.whole} / {self.side}"
 
     def piece(self, hint: str, element: str, bytes_: int) -> tuple[Operand, int]:
         v = self.v
@@ -159,7 +185,8 @@ class Halves:
             x, top = self.scores, v.temporary("stat", "", s.dst)
             t, (d, f) = self.piece("t", "half", FOLDED * self.column * 2), dense()
             line = f"{table()['scores_max']}({top.name}, {x.name}, {t[0].name}, {d[0].name}, {f[0].name}, {number(of.by)}, {size});"
-            v.v([line], (x,), top, t[0], d[0], f[0])
+            lines, added = prepared(self)
+            v.v([*lines, line], (x, *added), top, t[0], d[0], f[0])
             self.free(t, d, f)
             v.values[s.dst] = top
         elif s is of.scaled:
@@ -170,9 +197,12 @@ class Halves:
             self.weights = w = Operand(name, "scores", of.lane, element="half")
             h, (d, f) = self.piece("h", "half", 32 * g.slots), dense()
             names = ", ".join([name, x.name, less.name, h[0].name, d[0].name, f[0].name])
-            v.v([f"{table()['scores_exp']}({names}, {number(of.by)}, {size});"], (x, less), w, h[0], d[0], f[0])
+            none = ", true" if any(s.kind in ("until", "from") for s in of.steps) else ""  # rows may have no key in a round
+            v.v([f"{table()['scores_exp']}({names}, {number(of.by)}, {size}{none});"], (x, less), w, h[0], d[0], f[0])
             self.free(h, d, f)
             v.values[s.dst] = w
+        elif s in of.added:
+            arrive(self, s)
         elif s in of.inside:
             v.values[s.dst] = self.scores
         elif s is of.factor or s in of.weighed:

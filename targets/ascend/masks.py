@@ -73,10 +73,22 @@ def _chosen(e: Map, c: Expr, x: Expr, y: Expr, p: TileProgram, known: Mapping[st
 
 def difference(c: Expr) -> tuple[Aff, str] | None:
     """(d, comparison) where a condition says `d compared with 0` about indices; None for other conditions."""
-    if isinstance(c, Map) and c.fn in COMPARISONS and all(isinstance(a, (Index, Const)) for a in c.operands):
-        a, b = (x.index if isinstance(x, Index) else aff(int(x.value)) for x in c.operands)  # type: ignore[attr-defined]
-        return a - b, COMPARISONS[c.fn]
+    if isinstance(c, Map) and c.fn in COMPARISONS and any(isinstance(x, Index) for x in postorder(c)):
+        a, b = (of_indices(x) for x in c.operands)
+        return (a - b, COMPARISONS[c.fn]) if a is not None and b is not None else None
     return None
+
+
+def of_indices(e: Expr) -> Aff | None:
+    """The index that an expression of indices and whole numbers is, where it only adds and subtracts them; None for others."""
+    if isinstance(e, Index):
+        return e.index
+    if isinstance(e, Const) and isinstance(e.value, int):
+        return aff(e.value)
+    if not isinstance(e, Map) or e.fn not in ("add", "sub"):
+        return None
+    a, b = (of_indices(x) for x in e.operands)
+    return None if a is None or b is None else a + b if e.fn == "add" else a - b
 
 
 def holds_inside(g: Aff, p: TileProgram) -> bool:

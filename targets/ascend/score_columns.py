@@ -65,6 +65,7 @@ def columns(sp: Split, s: Stmt, m: str, n: str, k: str) -> None:
     if split:
         inside, sp.frame = sp.frame, above
         above.works.append(Again(name, (head, *("  " + d for d in inside.declarations)), inside.body, ("}",)))
+    sp.halves.fold = fold
     sp.halves.arrive(scratch.name, slot, rows)
 
 
@@ -100,8 +101,8 @@ def fed_once(sp: Split, a: str, m: str, k: str, part: Part) -> str:
 def folded(sp: Split, f: Factor, apart: int, bordered: bool) -> int:
     """How many rows of a factor are copied as one: as many as scores leave in parts, each of the columns with one remainder, where the rows
     of all that they multiply lie one behind the other and their parts fill fractals; else 1."""
-    if sp.halves is None or bordered or f.rows != sp.halves.of.lane:
-        return 1
+    if sp.halves is None or bordered or f.rows != sp.halves.of.lane or any(s.of for s in sp.halves.of.steps):
+        return 1  # what is added lies in memory in the keys' order
     n, fractal = sp.cube.size(f.rows) // COLUMNS, sp.cube.size("")
     if n < 2 or extent(sp.p, f.rows) % (n * fractal) or tile_of(sp.p, f.rows) != n * COLUMNS:
         return 1

@@ -92,6 +92,8 @@ class Split:
         self.first = {s.dst: s for s in reversed(self.statements)}
         self.copied = {s.dst: s.srcs[0] for s in self.statements if s.op == "copy"}
         self.buf: dict[str, Buf] = {b.name: b for b in self.p.bufs}
+        inner = [x for _, loops in walk(self.p.body) for x in loops if x.kind != "grid"]
+        self.short = any(x.until is not None or trips(self.p, x.axes) == 1 for x in inner)  # tiles may have one round
         self.halves = Halves(self.scores, self.vector, self.cube.whole(self.scores.lane)) if self.scores else None
 
     # ---- the walk
@@ -240,7 +242,7 @@ class Split:
             raise DoesNotFit(f"slots of {f.name} in l1", needed=needed, available=slots, hint="use fewer stages or smaller tiles")
         if not self.open:
             self.once.add(s.dst)
-        if early and (self.open or (self.joined and (not self.tight or stays_in_loop(self, f)))):
+        if early and (self.open or (self.joined and (not self.tight or (stays_in_loop(self, f) and not self.short)))):
             self.frame.early.append(work)
         else:
             self.arrived(work)

@@ -90,7 +90,7 @@ def _function(f: Function, form: Form) -> Iterator[str]:
         allowed = " && ".join(f"cmpMode != CMPMODE::{m}" for m in modes)
         yield f'  if (std::is_same_v<T, {t}> && {allowed}) model::tell("{f.name}: a comparison that elements of this type lack");'
     for type_, n in form.arguments:
-        if type_.endswith("]"):
+        if type_.startswith("LocalTensor") and type_.endswith("]"):
             yield f'  for (auto &x : {n}) model::aligned("{f.name}", "{n}", x.at, {align.get(n, fact("block"))});'
         elif type_.startswith("LocalTensor"):
             yield f'  model::aligned("{f.name}", "{n}", {n}.at, {align.get(n, fact("block"))});'
@@ -131,7 +131,7 @@ def _parameter(type_: str, name: str) -> str:
         return f"int64_t {name}"  # a number outside of the type is told, not cut
     if type_.endswith("]"):  # an array of tensors
         of, _, count = type_[:-1].partition("[")
-        return f"const {of} (&{name})[{count}]"
+        return f"{of} (&{name})[{count}]" if of in INTEGERS else f"const {of} (&{name})[{count}]"
     return f"{type_} {name}" if type_ in rows()["enumerations"] else f"const {type_} &{name}"
 
 

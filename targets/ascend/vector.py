@@ -57,6 +57,7 @@ class VectorPart:
     fused: bool = False  # directive fused_scale
     partial: frozenset[str] = frozenset()  # directive thread_partials: sums that are eight lanes' until behind their loop
     row: str = ""  # the axis whose rows vector cores share
+    before: list[str] = field(default_factory=list)  # what a core does in front of its loop
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0

@@ -417,13 +417,61 @@ AC_FN ac_scores_max(const ac_f32 &m, const LocalTensor<half> &x, const LocalTens
   AC_V;
   ac_widen(m, f, slots);
 }
-// p = exp(x by - m), m as ac_scores_max has it. h: a block a row.
+// x plus t, which has its columns side by side in rows `pitch` elements apart (0: one row for all).
+AC_FN ac_scores_add(const LocalTensor<half> &x, const LocalTensor<half> &t, uint32_t blocks, uint32_t slots, uint32_t column, uint32_t pitch) {
+  const uint8_t next = column / 16;
+  for (uint32_t r = 0; r < slots; r += 8) Add(x[r * 16], x[r * 16], t[r * pitch], 128, blocks, {1, 1, uint8_t(pitch / 16), next, next, 1});
+}
+// A key of a column is `fold` keys behind the one before it, and keys of one remainder are one column of so many. Rows for the edges of masks:
+// of row i infinity up to its key, and `none` past it, or (not below) `none` in front of it.
+AC_FN ac_scores_edge(const LocalTensor<half> &t, half none, uint32_t fold, bool below) {
+  const half all = half(1.0f / 0.0f);
+  Duplicate(t, below ? none : all, 256 * fold);
+  AC_V;
+  for (uint32_t i = 0; i < 16 * fold; ++i)
+    if (i || below) Duplicate(t[i * 16], below ? all : none, ac_least(16, below ? i / fold + 1 : (i + fold - 1) / fold));
+}
+// Keys past row + first are none. t: ac_scores_edge, below.
+AC_FN ac_scores_until(const LocalTensor<half> &x, const LocalTensor<half> &t, int32_t first, uint32_t blocks, uint32_t slots,
+                      uint32_t column, half none, uint32_t fold) {
+  if (first + 1 >= int32_t(blocks * 16)) return;
+  for (uint32_t c = 0; c < blocks; ++c) {
+    const int32_t d = int32_t(c / fold * fold * 16 + c % fold) - first;  // the first row that has a key of this column
+    const uint32_t from = d < 0 ? 0 : ac_least(d, slots), to = d < -int32_t(16 * fold) ? 0 : ac_least(d + 16 * fold, slots);
+    if (from) Duplicate(x[c * column], none, from * 16);
+    if (from < to) Min(x[c * column + from * 16], x[c * column + from * 16], t[(int32_t(from) - d) * 16], (to - from) * 16);
+  }
+}
+// Keys in front of row + first are none. t: ac_scores_edge, not below.
+AC_FN ac_scores_from(const LocalTensor<half> &x, const LocalTensor<half> &t, int32_t first, uint32_t blocks, uint32_t slots,
+                     uint32_t column, half none, uint32_t fold) {
+  if (first + int32_t(slots) <= 1) return;
+  for (uint32_t c = 0; c < blocks; ++c) {
+    const int32_t d = int32_t(c / fold * fold * 16 + c % fold) - first;  // the last row that has all keys of this column
+    const uint32_t from = d < 0 ? 0 : ac_least(d, slots), to = d < -int32_t(16 * fold) ? 0 : ac_least(d + 16 * fold, slots);
+    if (to < slots) Duplicate(x[c * column + to * 16], none, (slots - to) * 16);
+    if (from < to) Min(x[c * column + from * 16], x[c * column + from * 16], t[(int32_t(from) - d) * 16], (to - from) * 16);
+  }
+}
+// Behind the first n keys there is none: what came for them is anything.
+AC_FN ac_scores_tail(const LocalTensor<half> &x, uint32_t n, uint32_t slots, uint32_t column, half none) {
+  if (n % 16 == 0) return;
+  const uint64_t past = (0xFFFFull << n % 16 & 0xFFFFull) * 0x0001000100010001ull;
+  uint64_t mask[2] = {past, past};
+  Duplicate(x[n / 16 * column], none, mask, slots / 8, 1, 8);
+}
+// p = exp(x by - m), m as ac_scores_max has it; none: rows may have no key yet, where that is infinitely low. h: a block a row.
 AC_FN ac_scores_exp(const LocalTensor<half> &p, const LocalTensor<half> &x, const ac_f32 &m, const LocalTensor<half> &h,
-                    const LocalTensor<half> &d, const ac_f32 &f, float by, uint32_t blocks, uint32_t slots, uint32_t column) {
+                    const LocalTensor<half> &d, const ac_f32 &f, float by, uint32_t blocks, uint32_t slots, uint32_t column,
+                    bool none = false) {
   BlockReduceMax(f, m, slots / 8, 64, 1, 1, 8);
   AC_V;
   Cast(d, f, RoundMode::CAST_RINT, slots);
   AC_V;
+  if (none) {
+    Maxs(d, d, half(-65504.0f), slots);
+    AC_V;
+  }
   Brcb(h, d, slots / 8, {1, 8});
   AC_V;
   for (uint32_t c = 0; c < blocks; c += 8)

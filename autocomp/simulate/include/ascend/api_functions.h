@@ -304,6 +304,16 @@ inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t c
   model::within("Duplicate", "count", count, -2147483648, 2147483647);
   model::Duplicate(dst, scalarValue, int32_t(count));
 }
+template <typename T>
+inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, uint64_t (&mask)[2], int64_t repeatTime, int64_t dstBlockStride, int64_t dstRepeatStride) {
+  static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
+  model::called = "Duplicate";
+  model::aligned("Duplicate", "dst", dst.at, 32);
+  model::within("Duplicate", "repeatTime", repeatTime, 0, 255);
+  model::within("Duplicate", "dstBlockStride", dstBlockStride, 0, 65535);
+  model::within("Duplicate", "dstRepeatStride", dstRepeatStride, 0, 255);
+  model::Duplicate(dst, scalarValue, mask, uint8_t(repeatTime), uint16_t(dstBlockStride), uint8_t(dstRepeatStride));
+}
 template <typename T, typename U>
 inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
   constexpr unsigned modes =

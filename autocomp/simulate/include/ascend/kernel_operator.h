@@ -370,6 +370,18 @@ template <typename T> void Duplicate(const LocalTensor<T> &d, T v, uint32_t n) {
   out(PIPE_V, d, n);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = v;
 }
+// Of each repeat the elements whose bits of the mask are set.
+template <typename T> void Duplicate(const LocalTensor<T> &d, T v, const uint64_t (&mask)[2], uint8_t times, uint16_t blk, uint8_t rep) {
+  model::start(PIPE_V);
+  constexpr long each = block / sizeof(T);
+  banked(times, {}, {d.at, blk, rep});
+  for (long r = 0; r < times; ++r)
+    for (long i = 0; i < repeat / long(sizeof(T)); ++i) {
+      const long at = (r * rep + i / each * blk) * each;
+      if (i % each == 0) out(PIPE_V, d[at], each);
+      if (mask[i / 64] >> i % 64 & 1) d.at[at + i % each] = v;
+    }
+}
 inline float whole_number(float x, RoundMode m) {
   return m == RoundMode::CAST_FLOOR ? std::floor(x) : m == RoundMode::CAST_CEIL ? std::ceil(x) : m == RoundMode::CAST_TRUNC ? std::trunc(x) : std::nearbyint(x);
 }
