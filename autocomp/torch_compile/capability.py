@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autocomp.errors import AutocompError
+from autocomp.frontends.torch.complex_numbers import Pair
 from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.fragment import Fragment
 from autocomp.frontends.torch.sizes import is_size
@@ -114,7 +115,9 @@ class Trial:
             if found is None and node.users:
                 self._give_up(node.args[0], f"its row does not give result {node.args[1]}")
             return
-        if opaque := self._opaque([v for v in (found if isinstance(found, tuple) else (found,)) if isinstance(v, Node)]):
+        given = found if isinstance(found, tuple) else (found,)
+        parts = [p for v in given for p in ((v.re, v.im) if isinstance(v, Pair) else (v,))]
+        if opaque := self._opaque([p for p in parts if isinstance(p, Node)]):
             self.why[node] = f"no code is generated for '{opaque}': {OPS[opaque].opaque}"
             values.pop(node)
 

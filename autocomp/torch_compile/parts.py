@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from autocomp.errors import UnsupportedOp
-from autocomp.frontends.torch.fragment import Fragment, Layout, layout_of
+from autocomp.frontends.torch.fragment import Fragment, Layout, in_memory
 from autocomp.frontends.torch.sizes import is_size
 from autocomp.ir.node import Graph
 from autocomp.ir.sizes import with_computed
@@ -78,7 +78,7 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
     _, inputs, outputs = ends_of(gm, group)
     tensors = [i for i in inputs if is_tensor(i)]
     reader = Fragment(name, gm, sizes)
-    layouts = [layout_of(i.meta["val"], sizes) for i in tensors]
+    layouts = [in_memory(i, True, sizes) for i in tensors]
     for i, layout in zip(tensors, layouts):
         reader.give(i, layout)
     for i in dict.fromkeys(i for n in group for i in n.all_input_nodes):
@@ -88,7 +88,7 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
             reader.values[i] = i.meta.get("val")
     for n in group:
         reader.read(n)
-    lies = [(n, layout_of(n.meta["val"], sizes)) for n in outputs]
+    lies = [(n, in_memory(n, False, sizes)) for n in outputs]
     if sizes is None and any(layout is None and is_open(n) for n, layout in lies):
         raise UnsupportedOp("how a result lies in memory depends on its sizes", where=name, hint="fix the dimension")
     graph = reader.graph_of(lies)
@@ -166,7 +166,7 @@ class _Part:
         if len(args) > self.tensors:  # also symbols that only steps have, which a copy does not
             args = args[: self.tensors]
         if self.copied:
-            args = tuple([x.contiguous() if k in self.copied else x for k, x in enumerate(args)])
+            args = tuple([x.resolve_conj().resolve_neg().contiguous() if k in self.copied else x for k, x in enumerate(args)])
         return key, args
 
     def new(self, key: tuple[int, ...]) -> list[torch.Tensor]:

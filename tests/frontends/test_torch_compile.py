@@ -74,6 +74,48 @@ def mlp():
     return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8), nn.Softmax(-1)).eval()
 
 
+def turned(q, angles):
+    """Rotary embedding as complex numbers, of which gradients go through conjugates."""
+    z = torch.view_as_complex(q.reshape(*q.shape[:-1], -1, 2)) * torch.polar(torch.ones_like(angles), angles)[:, None]
+    return torch.view_as_real(z).flatten(3)
+
+
+def test_an_input_that_is_called_as_a_constant():
+    """torch calls results that are kept for the way back `slice_scatter_5`; so are called constants of rows of that operator."""
+    w = torch.randn(2, 1, 4, requires_grad=True)
+
+    def f(x):
+        out = []
+        for _ in range(3):
+            x = nn.functional.conv1d(nn.functional.pad(x, (1, 1), "circular"), w, stride=2)
+            out.append(x[:, 1:])
+            x = x[:, :1]
+        return torch.cat([*out, x], -1)
+
+    x = torch.randn(2, 1, 16, requires_grad=True)
+    same(torch.autograd.grad(compiled(f)(x).sin().sum(), (x, w)), torch.autograd.grad(f(x).sin().sum(), (x, w)))
+    assert not any(g.stayed for g in autocomp.report()[-2:])
+
+
+def test_complex_numbers_inside_of_a_graph_are_ours():
+    q, angles = torch.randn(2, 5, 3, 8, requires_grad=True), torch.randn(5, 4, requires_grad=True)
+    graphs = check(turned, q, angles)
+    want = torch.autograd.grad(turned(q, angles).sin().sum(), (q, angles))
+    same(torch.autograd.grad(compiled(turned)(q, angles).sin().sum(), (q, angles)), want)
+    assert all(not g.stayed and g.programs == 1 for g in (*graphs, *autocomp.report()[-2:]))
+
+
+def test_complex_numbers_come_and_go():
+    def f(z, x):
+        return z.mT * 2, torch.fft.rfft(x), z.abs(), torch.linalg.eigvals(torch.eye(3) * x[:3, :3]).abs().sort()[0] * z[0, 0].real
+
+    complex64 = lambda *shape: torch.randn(*shape, dtype=torch.complex64)
+    for z in (complex64(3, 4), complex64(4, 3).mT, complex64(3, 4).conj(), complex64(2, 6)[:, ::2].mT):
+        (graph,) = check(f, z, torch.randn(5, 6))
+        assert all("eig" in s.op for s in graph.stayed)
+    check(lambda z: (z + 1, z.real), complex64(3, 4), dynamic=True)
+
+
 def test_inference_is_one_program():
     m = mlp()
     with torch.no_grad():

@@ -94,6 +94,22 @@ def test_gradients_of_samples_by_sixteen_neighbours_are_refused():
         load_torch(f.eval(), (drawn(1, 2, 3, 3), drawn(1, 2, 4, 4), drawn(1, 3, 3, 2)))
 
 
+@pytest.mark.parametrize("order", [0.0, 1.0, 2.0, 3.0, float("inf")])
+def test_gradients_of_distances(order):
+    x, y = drawn(2, 4, 3), drawn(2, 5, 3)
+    x[1, 2] = y[1, 0]  # a distance of 0 has no way to go
+    far = torch.cdist(x, y, order)
+    means_the_same(lambda g, x, y, far: aten._cdist_backward(g, x, y, order, far), drawn(2, 4, 5), x, y, far)
+
+
+@pytest.mark.parametrize("form", [("1d", (2, 1)), ("2d", (0, 3, 2, 0)), ("2d", (-1, 2, 1, -2)), ("3d", (1, 0, 2, 1, 3, 3))], ids=str)
+def test_gradients_of_edges_that_are_repeated(form):
+    kind, pad = form
+    pad_, back = (getattr(aten, f"replication_pad{kind}{end}") for end in ("", "_backward"))
+    x = drawn(*(2, 3, 4, 5)[: 3 if kind == "1d" else 4], *((1,) if kind == "3d" else ()))
+    means_the_same(lambda g, x: back(g, x, pad), drawn(*pad_(x, pad).shape), x)
+
+
 def test_a_network_of_convolutions_trains_without_torch_s_kernels():
     import autocomp
 

@@ -31,6 +31,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
                    F.pad(x, (-2, 3, 0, 0), mode="circular"), F.pad(x[0], (7, 7), mode="circular"),
                    F.pad(x[0], (2, 30), mode="replicate"), F.pad(x[0], (-1, 2), mode="reflect")),
         (R(2, 3, 5, 7),)),
+    "fused": (lambda x, y: (torch.ops.prims.fma(x, y, x), torch.addcdiv(x, y, y.exp(), value=0.5)), (R(4, 5), R(5, 4).mT)),
     "repeats": (lambda x, r: x.repeat_interleave(r, 1, output_size=6), (R(2, 4), torch.tensor([1, 0, 3, 2]))),
 }  # fmt: skip
 

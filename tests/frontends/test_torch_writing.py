@@ -56,6 +56,8 @@ CASES = {
     "select_scatter": lambda x, v: x.select_scatter(v[:, None] * x[0], 0, -1),
     "diagonal_scatter": lambda x, v: x.diagonal_scatter(torch.ones(6, 3), -1, 0, 1),
     "diagonal_scatter turned": lambda x, v: x.diagonal_scatter(x[0, :, :4].contiguous(), 2, 0, 2),
+    "as_strided_scatter": lambda x, v: torch.as_strided_scatter(x, x[0, :2, :3].mT, (3, 2), (9, 7), 5),
+    "as_strided_scatter of all": lambda x, v: torch.as_strided_scatter(x[0], x[1].mT, (6, 5), (1, 6)),
     "assignment": lambda x, v: torch.cat([x, x]).clone().index_put_((torch.tensor(1),), x[0]),
     "sort": lambda x, v: torch.sort(x, 1),
     "sort stable": lambda x, v: torch.sort(SAME, dim=1, descending=True, stable=True),

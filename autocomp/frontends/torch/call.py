@@ -18,8 +18,8 @@ TABLE: dict[str, Lowering] = {}
 
 class Call:
     """One node of an exported graph. `out`: the type that torch gives the result (None where it is no tensor); of several results `outs`
-    are the types and `read` the numbers of those that are read. `dense`: torch's own tensors among its operands lie row by row from the
-    start of their memory."""
+    are the types and `read` the numbers of those that are read. `dense`: torch's own tensor that is its first operand lies row by row from
+    the start of its memory."""
 
     def __init__(self, b: Builder, name: str, out: TensorType | None, where: str, outs: tuple[Any, ...] = (),
                  read: frozenset[int] = frozenset(), dense: bool = True) -> None:  # fmt: skip

@@ -92,18 +92,28 @@ def _polar(c: Call, size: Node, angle: Node) -> Pair:
     return Pair(c.op("mul", size, c.op("cos", angle)), c.op("mul", size, c.op("sin", angle)))
 
 
+def apart(b: Any, x: Node) -> Pair:
+    """The two parts that lie along the last dimension of a tensor."""
+    lead = x.type.shape[:-1]
+    part = lambda k: b.op("slice", x, starts=(*[0] * len(lead), k), limits=(*lead, k + 1), steps=(1,) * x.type.rank)
+    return Pair(*(b.op("reshape", part(k), shape=lead) for k in (0, 1)))
+
+
+def beside(b: Any, x: Pair) -> Node:
+    """The parts along one more dimension, the last: as complex numbers lie in memory."""
+    shape = (*x.type.shape, 1)
+    return b.op("concat", *(b.op("reshape", v, shape=shape) for v in (x.re, x.im)), axis=len(shape) - 1)  # type: ignore[no-any-return]
+
+
 @complex_row("view_as_complex")
 def _from_last(c: Call, x: Node) -> Pair:
     """Its last dimension has the two parts."""
-    assert c.out is not None
-    return Pair(*(c.op("reshape", c.op("slice", x, starts=(*[0] * (x.type.rank - 1), k), limits=(*x.type.shape[:-1], k + 1),
-                                       steps=(1,) * x.type.rank), shape=c.out.shape) for k in (0, 1)))  # fmt: skip
+    return apart(c.b, x)
 
 
 @complex_row("view_as_real")
 def _to_last(c: Call, x: Pair) -> Node:
-    shape = (*x.type.shape, 1)
-    return c.op("concat", *(c.op("reshape", v, shape=shape) for v in (x.re, x.im)), axis=len(shape) - 1)
+    return beside(c.b, x)
 
 
 @complex_row("real")
@@ -219,7 +229,8 @@ MOVED = (*VALUES, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "fl
          "cumsum", "resolve_conj", "resolve_neg")  # fmt: skip
 
 
-@complex_row("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty", "empty_like")
+@complex_row("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty", "empty_like", "empty_strided", "new_empty",
+             "new_empty_strided")
 def _made(c: Call, *_: Any, **__: Any) -> Pair:
     return _full(c, 1 if "ones" in c.name else 0)
 

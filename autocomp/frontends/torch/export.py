@@ -338,8 +338,8 @@ def _is_complex(v: Any) -> bool:
 
 
 def _dense(node: Any) -> bool:
-    """Whether the tensors that a node reads lie row by row from the start of their memory."""
-    read = [v for a in node.all_input_nodes if hasattr(v := a.meta.get("val"), "is_contiguous")]
+    """Whether the first tensor that a node reads lies row by row from the start of its memory."""
+    read = [v for a in node.all_input_nodes[:1] if hasattr(v := a.meta.get("val"), "is_contiguous")]
     return all(isinstance(v.storage_offset(), int) and v.storage_offset() == 0 and v.is_contiguous() for v in read)
 
 

@@ -40,7 +40,8 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
                 program = torch.export.export(module, *apart)
         except Exception as e:
             raise ModelError(f"torch cannot export it: {_first_line(e)}", where=name,
-                             hint="torch.export.export(module, example_inputs) shows torch's own report") from e  # fmt: skip
+                             hint="torch.export.export(module, example_inputs) shows torch's own report; torch.compile(module, "
+                                  "backend='autocomp') takes much that it does not") from e  # fmt: skip
     for w in said:
         if "assigned during export" in str(w.message):
             if not _changed(module, apart, str(w.message)):

@@ -12,7 +12,9 @@ from typing import Any
 
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch import attention_gradients, dispatched  # noqa: F401  (their rows stand in TABLE)
+from autocomp.frontends.torch.complex_numbers import Pair, apart, beside
 from autocomp.frontends.torch.export import Reader, to_numpy
+from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.sizes import Sizes, guarded, is_size
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import BOOL, Dim, Sym, TensorType
@@ -54,6 +56,19 @@ def layout_of(x: Any, sizes: Mapping[Any, int] | None = None) -> Layout | None:
     return None
 
 
+def in_memory(node: Any, given: bool, sizes: Mapping[Any, int] | None = None) -> Layout | None:
+    """Where the elements of a node's tensor lie, of complex numbers the parts, along one more dimension. None where a call makes it
+    contiguous: an input (`given`) also where its memory has the conjugate or the negative of what is meant. Raises UnsupportedOp for
+    complex numbers whose sizes are symbols."""
+    x = node.meta["val"]
+    if x.dtype.is_complex and sizes is None and any(map(is_size, (*x.shape, *x.stride()))):
+        raise UnsupportedOp(f"'{node.name}' is complex, of sizes that are symbols", where=place_of(node), hint="fix the dimensions")
+    if given and (x.is_conj() or x.is_neg()):
+        return None
+    found = layout_of(x, sizes)
+    return Layout((*found.order, len(found.order)), found.repeated) if found is not None and x.dtype.is_complex else found
+
+
 def _known(n: Any, sizes: Mapping[Any, int] | None) -> Any:
     """A size or step: a number, or torch's expression."""
     if not is_size(n):
@@ -75,8 +90,6 @@ def _hints(x: Any) -> dict[Any, int]:
 class Fragment(Reader):
     """Reads nodes one by one; what a node needs and was not read is an input. `sizes`: numbers for torch's symbols, None to keep them."""
 
-    pairs = False  # what parts give each other is real
-
     def __init__(self, name: str, owner: Any, sizes: Mapping[Any, int] | None = None) -> None:
         super().__init__(None, name, formats=False)
         self.owner, self.fixed, self.name = owner, sizes, name
@@ -89,16 +102,23 @@ class Fragment(Reader):
         return super().dim(d, node)
 
     def give(self, node: Any, layout: Layout | None) -> None:
-        """The value of a node of torch's is an input. None: it is made contiguous before the call."""
+        """The value of a node of torch's is an input; of complex numbers, the parts along one more dimension (`in_memory`). None: it is
+        made contiguous before the call."""
         self.given.append(node)
         t = self.type(node)
+        paired = node.meta["val"].dtype.is_complex
+        t = TensorType(t.dtype, (*t.shape, 2)) if paired else t
+        name = self.b.fresh(node.name) if self.b.is_taken(node.name) else node.name  # a constant of a row read before may have it
+        x = self._placed(name, t, layout)
+        self.values[node] = apart(self.b, x) if paired else x
+
+    def _placed(self, name: str, t: TensorType, layout: Layout | None) -> Node:
         if layout is None or layout.plain:
-            self.values[node] = self.b.input(node.name, t)
-            return
+            return self.b.input(name, t)
         lies = tuple(1 if k in layout.repeated else t.shape[k] for k in layout.order)
-        x = self.b.input(node.name, TensorType(t.dtype, lies))
+        x = self.b.input(name, TensorType(t.dtype, lies))
         x = self.b.op("transpose", x, perm=tuple(layout.order.index(k) for k in range(t.rank)))
-        self.values[node] = self.b.op("broadcast", x, shape=t.shape) if layout.repeated else x
+        return self.b.op("broadcast", x, shape=t.shape) if layout.repeated else x
 
     def said(self, sym: Sym) -> Node:
         """An input that is there for a symbol alone: it is an argument of the call."""
@@ -106,9 +126,14 @@ class Fragment(Reader):
 
     def read(self, node: Any) -> None:
         """One node of torch's, whose operands have values. Raises UnsupportedOp, ModelError."""
+        import torch
+
         if node.op == "get_attr":
             data = getattr(self.owner, node.target)
-            self.values[node] = self.b.param(node.name, to_numpy(data))
+            if data.dtype.is_complex:
+                self.values[node] = apart(self.b, self.b.param(node.name, to_numpy(torch.view_as_real(data.resolve_conj()))))
+            else:
+                self.values[node] = self.b.param(node.name, to_numpy(data))
         else:
             self.values[node] = self.call(node)
 
@@ -116,6 +141,7 @@ class Fragment(Reader):
         """The graph with these nodes of torch's as outputs, each as its layout says."""
         for k, (node, layout) in enumerate(outputs):
             y = self.values[node]
+            y = beside(self.b, y) if isinstance(y, Pair) else y
             if layout is not None and not layout.plain:
                 for axis in layout.repeated:
                     y = _first(self.b, y, axis)

@@ -31,6 +31,14 @@ for _name, _op in {"add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "
     TABLE[_name] = arithmetic(_op)
 
 
+@row("fma")
+def _fma(c: Call, a: Any, b: Any, more: Any) -> Node:
+    """a * b + more, for whose roundings torch gives no guarantee."""
+    assert c.out is not None
+    x, y, z = (c.value(v, c.out.dtype) for v in (a, b, more))
+    return c.shaped(c.op("add", c.op("mul", x, y), z))
+
+
 @row("pow")
 def _pow(c: Call, a: Any, b: Any) -> Node:
     """torch takes roots where the exponent is a number (of f16 on GPUs only): of -inf they are NaN, and -0.0 keeps its sign."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -73,13 +73,38 @@ def _dist(c: Call, a: Node, b: Node, order: float = 2) -> Node:
     return c.cast(_length(c, difference, order, axes_of(difference, None)), c.out.dtype)
 
 
+def _between(c: Call, a: Node, b: Node) -> Node:
+    """[.., i, j, k]: a[.., i, k] - b[.., j, k]."""
+    apart = lambda x, at: c.op("reshape", x, shape=(*x.type.shape[: x.type.rank - at], 1, *x.type.shape[x.type.rank - at :]))
+    return c.op("sub", apart(a, 1), apart(b, 2))
+
+
 @row("_cdist_forward")
 def _distances(c: Call, a: Node, b: Node, order: float, mode: Any = None) -> Node:
     """Of each row of a from each of b."""
     assert c.out is not None
-    apart = lambda x, at: c.op("reshape", x, shape=(*x.type.shape[: x.type.rank - at], 1, *x.type.shape[x.type.rank - at :]))
-    difference = c.op("sub", apart(a, 1), apart(b, 2))
+    difference = _between(c, a, b)
     return c.shaped(c.cast(length(c, difference, order, (difference.type.rank - 1,)), c.out.dtype))
+
+
+@row("_cdist_backward")
+def _distances_back(c: Call, g: Node, a: Node, b: Node, order: float, distances: Node) -> Node:
+    """The gradient by a's rows: of a distance of 0 it is 0."""
+    assert c.out is not None
+    d = _between(c, a, b)
+    last = lambda x: c.op("reshape", x, shape=(*x.type.shape, 1))
+    zero, far = c.b.const(0, d.type.dtype), last(distances)
+    if order == 0:
+        return c.op("broadcast", zero, shape=c.out.shape)
+    if order == 1:
+        way = c.op("sign", d)
+    elif order == inf:
+        way = c.op("where", c.op("eq", c.op("abs", d), far), c.op("sign", d), zero)
+    else:
+        over = c.op("div", d, far) if order == 2 else c.op("mul", c.op("sign", d), c.op("pow", c.op("div", c.op("abs", d), far),
+                                                                                       c.b.const(order - 1, d.type.dtype)))  # fmt: skip
+        way = c.op("where", c.op("eq", far, zero), zero, over)
+    return c.shaped(c.op("reduce_sum", c.op("mul", way, last(g)), axes=(d.type.rank - 2,), keepdims=False))
 
 
 @row("_pdist_forward")

@@ -339,6 +339,18 @@ def _unfold(c: Call, x: Node, dim: int, size: int, step: int) -> Node:
     return c.op("transpose", y, perm=(*(k for k in range(y.type.rank) if k != axis + 1), axis + 1))
 
 
+def places_at(c: Call, x: Node, size: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
+    """Numbers of x's elements at steps. Raises UnsupportedOp where they lie beyond it."""
+    check_table(prod(size), c.where)
+    at = np.full(size, offset, np.int64)
+    for k, (n, step) in enumerate(zip(size, strides, strict=True)):
+        at += np.arange(n).reshape(n, *[1] * (len(size) - k - 1)) * step
+    if at.size and at.max() >= x.type.elements:
+        does = "reads" if c.name == "as_strided" else "writes"
+        raise c.refuse(f"{does} beyond the {x.type.elements} elements of {x.type}: element {at.max()}", "take a view of the whole tensor")
+    return at
+
+
 @row("as_strided")
 def _as_strided(c: Call, x: Node, size: list[int], strides: list[int], offset: int | None = None) -> Node:
     """Elements of x's memory at steps: look-ups at places that are known, where that memory is x row by row."""
@@ -347,12 +359,7 @@ def _as_strided(c: Call, x: Node, size: list[int], strides: list[int], offset: i
     if any(not isinstance(n, int) for n in (*x.type.shape, *size, *strides, offset or 0)):
         raise c.refuse(f"reads {x.type} at steps that are symbolic", "fix the dimensions")
     flat = c.op("reshape", x, shape=(x.type.elements,))
-    check_table(prod(size), c.where)
-    at = np.full(size, offset or 0, np.int64)
-    for k, (n, step) in enumerate(zip(size, strides, strict=True)):
-        at += np.arange(n).reshape(n, *[1] * (len(size) - k - 1)) * step
-    if at.size and at.max() >= x.type.elements:
-        raise c.refuse(f"reads beyond the {x.type.elements} elements of {x.type}: element {at.max()}", "take a view of the whole tensor")
+    at = places_at(c, x, size, strides, offset or 0)
     same = at.shape == x.type.shape and np.array_equal(at.reshape(-1), np.arange(at.size))
     return x if same else c.op("gather", flat, c.array(at), axis=0)
 

@@ -168,3 +168,17 @@ def _adaptive(c: Call, grad: Node, x: Node) -> Node:
         within = [[int(o) for o in np.flatnonzero((begin <= i) & (i < end))] for i in range(sizes[j])]
         y = collected(c, y, lead + j, within)
     return c.cast(y, x.type.dtype)
+
+
+@row("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
+def _replication_pad_back(c: Call, g: Node, x: Node, pad: list[int]) -> Node:
+    """A place has what came to it, and one at an edge also what came behind the edge."""
+    y = c.cast(g, F32) if g.type.dtype in SHORT_FLOATS else g
+    for k in range(len(pad) // 2):
+        axis, lo = x.type.rank - 1 - k, pad[2 * k]
+        n, out = x.type.shape[axis], y.type.shape[axis]
+        if not isinstance(n, int) or not isinstance(out, int):
+            raise c.refuse(f"is the gradient of padding {x.type} along dimension {axis}", "fix the dimension")
+        if pad[2 * k : 2 * k + 2] != [0, 0]:
+            y = collected(c, y, axis, _sources(n, np.clip(np.arange(out) - lo, 0, n - 1)))
+    return c.cast(y, x.type.dtype)

@@ -7,12 +7,13 @@ of one element the last one stays (torch says: any), and sums have all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from autocomp.frontends.torch.call import Call, axis_of, row
-from autocomp.frontends.torch.views import ends, sliced
+from autocomp.frontends.torch.views import ends, places_at, sliced
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import total
 from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim, Sym, dim_hint
@@ -298,6 +299,27 @@ def _placed(c: Call, x: Node, source: Node, axis: int, span: range) -> Node:
     shape = tuple(n if k == axis else 1 for k in range(x.type.rank))
     mask = c.op("broadcast", c.op("reshape", c.array(inside), shape=shape), shape=x.type.shape)
     return c.op("where", mask, c.op("gather", source, c.array(at), axis=axis), x)
+
+
+@row("as_strided_scatter")
+def _as_strided_scatter(c: Call, x: Node, source: Node, size: list[int], strides: list[int], offset: int | None = None) -> Node:
+    """x with `source` at the places of its memory that `as_strided` reads: at each place what is known to come there."""
+    if not c.dense:
+        raise c.refuse("of a tensor that does not lie densely in its memory", "use views and slices, or call contiguous() first")
+    if any(not isinstance(n, int) for n in (*x.type.shape, *size, *strides, offset or 0)):
+        raise c.refuse(f"writes {x.type} at steps that are symbolic", "fix the dimensions")
+    at = places_at(c, x, size, strides, offset or 0).reshape(-1)
+    if len(np.unique(at)) < at.size:
+        raise c.refuse("writes an element more than once", "write each of them once")
+    number = np.full(prod(map(dim_hint, x.type.shape)), -1, np.int64)
+    number[at] = np.arange(at.size)
+    new = c.op("reshape", c.cast(source, x.type.dtype), shape=(at.size,))
+    if not at.size:
+        return x
+    if not np.array_equal(number, np.arange(number.size)):
+        new = c.op("gather", new, c.array(np.maximum(number, 0)), axis=0)
+    new = c.op("reshape", new, shape=x.type.shape)
+    return new if number.min() >= 0 else c.op("where", c.op("reshape", c.array(number >= 0), shape=x.type.shape), new, x)
 
 
 @row("diagonal_scatter")
