@@ -29,8 +29,9 @@ from autocomp.targets.source import KernelSource, Launch, comment
 from autocomp.cost.chip import Chip
 from autocomp.cost.pipes import pass_by
 from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.ir.directives import complete
 from autocomp.ir.types import dim_hint
-from autocomp.tile.agents import Again, Body
+from autocomp.tile.agents import Again, Body, flat
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
 from autocomp.tile.text import show
 
@@ -201,12 +202,12 @@ class Kernel:
             lines += [f"GlobalTensor<{s.element}> {s.name}_g;", f"{s.name}_g.SetGlobalBuffer((__gm__ {s.element} *)(scratch + {total}));"]
             total += s.bytes * s.slots * groups
         for name in sorted(parts):
-            body = printed(signalled[name])
-            body = [*self.memories(name, split, body), *body]
+            body = [*self.memories(name, split, set(_loops(signalled[name]))), *printed(signalled[name])]
             lines += body if len(parts) == 1 else [f"if ASCEND_IS_AI{'C' if name == 'cube' else 'V'} {{", *("  " + x for x in body), "}"]
         used = {**split.cube.places, "ub": split.vector.ub}
         notes += [f"{n}: {x.top} of {x.capacity} bytes" for n, x in used.items() if x.top]
-        return source(p, lines, notes, groups, header, total)
+        applied = split.vector.applied | ({"evict_first"} if self.past_l2 else set())
+        return source(p, lines, notes, groups, header, total, complete(applied))
 
     def split(self, inner: tuple[Loop | Stmt, ...]) -> Split:
         """Both parts of a tile's statements."""
@@ -261,8 +262,8 @@ class Kernel:
         inner = Again("rows", tuple(head), v.frame.body, ("}",))
         return Frame("tile", "round", [*share, *v.outer.declarations], v.outer.loads, [*v.outer.works, inner])
 
-    def memories(self, name: str, split: Split, body: list[str]) -> list[str]:
-        """Buffers on chip and counters of a core."""
+    def memories(self, name: str, split: Split, loops: set[str]) -> list[str]:
+        """Buffers on chip of a core, and counters of its `loops`."""
         used = {n: x.top for n, x in split.cube.places.items()} if name == "cube" else {"ub": split.vector.ub.top}
         lines = ["TPipe pipe;"]
         for n, top in used.items():
@@ -272,12 +273,19 @@ class Kernel:
         if self.rows:
             lines.append("const uint32_t group = GetBlockIdx();" if name == "cube" else "const uint32_t group = GetBlockIdx() / 2;")
         own = {split.frame.joint.name} if split.frame.joint is not None else set()
-        counters = [f"{x}_round = 0" for x in (*split.loops, "rows") if x not in own and any(f"{x}_round" in line for line in body)]
+        counters = [f"{x}_round = 0" for x in (*split.loops, "rows") if x in loops - own]
         counters = counters if own else ["round = 0", *counters]
         return [*lines, *(["uint32_t " + ", ".join(counters) + ";"] if counters else [])]
 
 
-def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int) -> KernelSource:
+def _loops(body: Body) -> Iterator[str]:
+    for n, _ in flat(body):
+        if isinstance(n, Again):
+            yield from (n.name, *_loops(n.body))
+
+
+def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int,
+           applied: tuple[str, ...]) -> KernelSource:  # fmt: skip
     """The function around its lines, with its comment and its launch: `blocks` blocks on cores."""
     name = entry_name(p.name)
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
@@ -286,7 +294,7 @@ def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, head
     text = "\n".join([comment((*header, "", *show(p).splitlines(), "", *notes)), signature, *("  " + x for x in lines), "}", ""])
     launch = Launch((((blocks, 1),),), 1, workspace=scratch)
     headers = (HEADER, words.HEADER) if whole(p).words else (HEADER,)
-    return KernelSource(p.name, text, name, inputs, outputs, (), headers, "cpp", launch=launch)
+    return KernelSource(p.name, text, name, inputs, outputs, (), headers, "cpp", launch=launch, applied=applied)
 
 
 def globals_(p: TileProgram) -> list[str]:

@@ -35,6 +35,7 @@ def handed(v: VectorPart, name: str, x: Operand, dtype: DType, scratch: str, slo
     g, element, side, block = v.g, stored(dtype, v.p.name), int(table()["fractal"]), int(fact("block"))
     gap, pitch = g.count + 1, g.pitch(x.lane)
     out = v.staged(v.frame, f"{name}_out", element, pitch // side * gap * block)
+    v.applied.add("handed_fractals")
     v.v([f"{table()['to_fractals']}({out}, {x.name}, {g.count}, {pitch});"], (x,), Operand(out, x.kind, x.lane))
     shape = f"ac_copy({columns} / {side}, {own} * {block}, {gap} - {own}, ({rows} - {own}) * {block})"
     copy = v.guarded((f"DataCopyPad({scratch}_g[{slot} + {side} * w_row], {out}[0], {shape});",))

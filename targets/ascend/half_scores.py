@@ -197,6 +197,7 @@ class Halves:
             self.weights = w = Operand(name, "scores", of.lane, element="half")
             h, (d, f) = self.piece("h", "half", 32 * g.slots), dense()
             names = ", ".join([name, x.name, less.name, h[0].name, d[0].name, f[0].name])
+            v.applied.add("half_scores")
             none = ", true" if any(s.kind in ("until", "from") for s in of.steps) else ""  # rows may have no key in a round
             v.v([f"{table()['scores_exp']}({names}, {number(of.by)}, {size}{none});"], (x, less), w, h[0], d[0], f[0])
             self.free(h, d, f)

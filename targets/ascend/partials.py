@@ -82,6 +82,7 @@ def lane_sums(v: VectorPart, s: Stmt, by: str | None) -> None:
         raise UnsupportedOp(f"sums of {s.srcs[0]} over {s.axis} by lanes", where=v.p.name, hint="leave thread_partials out")
     g, t, scaled = v.g, v.temporary("stat", ""), v.value(by) if by is not None else state
     size = f"{g.count}, {g.slots}, {v.true[x.lane]}, {g.pitch(x.lane)}, {str(by is not None).lower()}"
+    v.applied.add("thread_partials")
     v.v([f"{table()['lane_sums']}({state.name}, {scaled.name}, {x.name}, {t.name}, {size});"], (x, state, scaled), state, t)
     v.release(t)
 

@@ -250,6 +250,7 @@ class Split:
 
     def constant(self, s: Stmt) -> None:
         """A factor of one column of ones: in L1 before anything else."""
+        self.vector.applied.add("mma_row_sums")
         f = Factor(s.dst, self.buf[s.dst].dtype, self.buf[s.dst].axes[0], "", True)
         rows, element = self.cube.size(f.rows), stored(f.dtype, self.p.name)
         fill = f"{table()['ones']}({f.name}, {rows});"

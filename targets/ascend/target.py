@@ -82,10 +82,7 @@ class AscendTarget:
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """Raises what `emit` would; gives the directives that take effect."""
         out = self.printed(kernel, schedule)
-        done = {"evict_first": "SetL2CacheHint", "fused_scale": f"{table()['scaled_less']}(", "thread_partials": f"{table()['lane_sums']}(",
-                "mma_row_sums": f"{table()['ones']}(", "handed_fractals": f"{table()['to_fractals']}(",
-                "half_scores": f"{table()['scores_exp']}("}  # fmt: skip
-        return self.admitted.keep(kernel, schedule, out, frozenset(d for d, call in done.items() if call in out.text))
+        return self.admitted.keep(kernel, schedule, out, frozenset(out.applied))
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

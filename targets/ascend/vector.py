@@ -61,6 +61,7 @@ class VectorPart:
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
+    applied: set[str] = field(default_factory=set)  # directives that took effect
     ending: set[str] = field(default_factory=set)  # values that nobody reads behind the statement at hand
     exact: bool = False  # what is computed is a word: numbers that single precision rounds are none in between
     scalars: Scalars = field(init=False)
@@ -460,6 +461,7 @@ class VectorPart:
         of, by, stat = self.value(x.args[0].name), number(float(x.args[1].value)), self.value(less.name)  # type: ignore[attr-defined]
         d = self.temporary(of.kind, of.lane)
         size = f"{self.g.count}, {self.g.pitch(d.lane)}, {self.g.elements(d.kind, d.lane)}"
+        self.applied.add("fused_scale")
         self.v([f"{table()['scaled_less']}({d.name}, {of.name}, {stat.name}, {by}, {size});"], (of, stat), d)
         return d
 
