@@ -13,7 +13,7 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.ir.orders import Order, inverse
 from autocomp.ir.types import Sym, dtype_of
-from autocomp.runtime.given import of_torch, plain
+from autocomp.runtime.given import of_torch, plain, short_float
 from autocomp.targets.source import TensorMap
 
 
@@ -173,10 +173,8 @@ def withheld(x: Any) -> tuple[str, str] | None:
 
 def _short_float(x: Any) -> np.dtype[Any] | None:
     """The dtype of a torch tensor of 8-bit floats, which it hands out as bytes only; None for others."""
-    import ml_dtypes
-
-    name = str(getattr(x, "dtype", "")).rpartition(".")[2]
-    return np.dtype(getattr(ml_dtypes, name)) if name.startswith("float8_") and hasattr(x, "view") else None
+    short = short_float(getattr(x, "dtype", ""))
+    return short if short is not None and short.itemsize == 1 and hasattr(x, "view") else None
 
 
 def _as_bytes(x: Any) -> Any:

@@ -92,7 +92,7 @@ def _read(x: Any) -> tuple[np.ndarray, bool]:
         return np.asarray(x), hasattr(x, "__array_interface__") and not isinstance(x, np.generic)
     if not of_torch(x):
         return np.from_dlpack(x), False
-    x, short = plain(x), _short_float(x.dtype)
+    x, short = plain(x), short_float(x.dtype)
     if short is not None:
         return np.from_dlpack(x.view(_bits(short))).view(short), False
     return x.numpy() if x.is_cpu else np.from_dlpack(x), False  # a fifth of the protocol's time
@@ -124,7 +124,7 @@ def _elsewhere(x: np.ndarray, owner: Any) -> str:
 
 
 @cache
-def _short_float(dtype: Any) -> np.dtype[Any] | None:
+def short_float(dtype: Any) -> np.dtype[Any] | None:
     """A dtype of torch that NumPy knows by ml_dtypes alone (bfloat16, 8-bit floats); None for others."""
     import ml_dtypes
 

@@ -15,7 +15,7 @@ import numpy as np
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.types import Dim, dim_hint
+from autocomp.ir.types import dim_hint
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Tensor, TileProgram
 
@@ -220,7 +220,3 @@ def _points(a: Aff, size: dict[str, int]) -> int:
     for name in a.names():
         out *= size.get(name, 1)
     return out
-
-
-def extent_of(d: Dim) -> int:
-    return dim_hint(d)
