@@ -23,6 +23,7 @@ from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
 from autocomp.cost.work import Cost
 from autocomp.deadline import current
+from autocomp.egraph.alike import form_of
 from autocomp.egraph.directives import Directives
 from autocomp.egraph.kernel_egraph import FEW, UNTILED, Asked, Found, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
@@ -83,29 +84,45 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
     distinct = list({k.signature: k for k in kernels}.values())
     alone = {k.signature for k in distinct if recurrence_of(k) is not None}
     known = {k.signature: memo.get(k, trace) if memo is not None else None for k in distinct if k.signature not in alone}
-    asked = [k for k in distinct if k.signature in known and known[k.signature] is None]
-    demands = {k.signature: demand_of(k) for k in asked}
-    found = dict(zip(demands, found_together(asked, [d.roles for d in demands.values()], rules, chip, options)))
+    asked = {k.signature: form_of(k) for k in distinct if k.signature in known and known[k.signature] is None}
+    first = {form: name for name, form in reversed(asked.items())}
+    chosen: dict[str, Choice] = {}  # by form
+    asked_for = [k for k in distinct if k.signature in asked and first[asked[k.signature]] == k.signature]
+    demands = {k.signature: demand_of(k) for k in asked_for}
+    found = dict(zip(demands, found_together(asked_for, [d.roles for d in demands.values()], rules, chip, options)))
     out: dict[str, tuple[Schedule, Cost]] = {}
     for k in distinct:
         if k.signature in alone:
             out[k.signature] = choose_recurrence(k, rules, chip, trace, machine_functions(chip, options))
             continue
-        choice = known[k.signature]
+        choice = known[k.signature] or _also_of(k, chosen.get(asked[k.signature]), admit)
         if choice is None:
             try:
-                choice = _choose(k, demands[k.signature], found[k.signature], rules, chip, options, trace, admit, issued)
+                demand = demands.get(k.signature) or demand_of(k)
+                made = found.get(k.signature) or found_together([k], [demand.roles], rules, chip, options)[0]
+                choice = chosen[asked[k.signature]] = _choose(k, demand, made, rules, chip, options, trace, admit, issued)
             except (UnsupportedOp, DoesNotFit) as e:
                 if refused is None:
                     raise
                 refused[k.signature] = e
                 continue
-            if memo is not None and not current().cut:
-                memo.put(k, choice, trace)
+        if known[k.signature] is None and memo is not None and not current().cut:
+            memo.put(k, choice, trace)
         at = [sizes(k, x) for x in sorted(places(k, options.size_spread))] if issued is None else []
         _tell(k, choice, trace, at if len(at) > 1 else [])
         out[k.signature] = choice.schedule, choice.cost
     return out
+
+
+def _also_of(kernel: Kernel, choice: Choice | None, admit: Admit | None) -> Choice | None:
+    """The choice for a kernel of one form with this one (`form_of`), where the target admits it here with as much taking effect."""
+    if choice is None or admit is None:
+        return choice
+    try:
+        used = [admit(k, s) for k, s in pieces(kernel, choice.schedule)]
+    except (UnsupportedOp, DoesNotFit):
+        return None
+    return choice if all(any(u is None or d in u for u in used) for d in choice.schedule.directives) else None
 
 
 def _tell(kernel: Kernel, choice: Choice, trace: Trace, at: list[dict[str, int]]) -> None:
