@@ -118,7 +118,7 @@ def outputs(built: Built, dtype: Any) -> list[Any]:
     import torch
     from torch.utils._pytree import tree_leaves, tree_map_only
 
-    module = copy.deepcopy(built.module).to(dtype)
+    module = copy.deepcopy(built.module)._apply(lambda x: x.to(dtype) if x.is_floating_point() else x)  # `to` makes complex numbers real
     for config in (part.config for part in module.modules() if hasattr(part, "config")):
         if dtype == torch.float64 and getattr(config, "_experts_implementation", None):
             config._experts_implementation = "eager"  # torch's grouped products have no float64

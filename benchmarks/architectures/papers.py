@@ -198,6 +198,51 @@ def _spatial_gating(torch: Any, nn: Any) -> Built:
     return Built(net, (torch.randn(2, 11, 8),))
 
 
+def _cost_volume(torch: Any, nn: Any) -> Built:
+    """PWC-Net: products of one image's features with the other's at 25 places around, and the place that is likeliest."""
+
+    def forward(net: Any, one: Any, other: Any) -> Any:
+        a, b = net.features(one), nn.functional.pad(net.features(other), (2, 2, 2, 2))
+        h, w = a.shape[-2:]
+        costs = torch.stack([(a * b[:, :, i : i + h, j : j + w]).mean(1) for i in range(5) for j in range(5)], 1)
+        likely = costs.softmax(1)
+        apart = torch.arange(-2, 3.0)
+        x, y = apart.repeat(5)[:, None, None], apart.repeat_interleave(5)[:, None, None]
+        return torch.stack([(likely * x).sum(1), (likely * y).sum(1)], 1)
+
+    return Built(module(forward, features=nn.Conv2d(3, 4, 3, 2, 1)), (torch.randn(2, 3, 10, 12), torch.randn(2, 3, 10, 12)))
+
+
+def _complex_rotary(torch: Any, nn: Any) -> Built:
+    """Attention as the first Llama wrote it: queries and keys are turned as complex numbers, a table of which is a buffer."""
+
+    def forward(net: Any, x: Any) -> Any:
+        b, n, width = x.shape
+        q, k, v = net.qkv(x).view(b, n, 3, 2, width // 2).unbind(2)
+        turn = net.turns[:n, None]
+        q, k = (torch.view_as_real(torch.view_as_complex(y.float().reshape(b, n, 2, -1, 2)) * turn).flatten(3).type_as(x) for y in (q, k))
+        q, k, v = (y.transpose(1, 2) for y in (q, k, v))
+        scores = (q @ k.mT) / (width // 2) ** 0.5 + torch.full((n, n), float("-inf")).triu(1)
+        return net.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    net = module(forward, qkv=nn.Linear(16, 48), out=nn.Linear(16, 16))
+    angles = torch.outer(torch.arange(16.0), 10000 ** -(torch.arange(4) / 4))
+    net.register_buffer("turns", torch.polar(torch.ones_like(angles), angles))
+    return Built(net, (torch.randn(2, 9, 16),))
+
+
+def _steps_written_out(torch: Any, nn: Any) -> Built:
+    """Elman's net as people write it: a Python loop over the steps, whose last one is read."""
+
+    def forward(net: Any, x: Any) -> Any:
+        h = x.new_zeros(x.shape[1], 32)
+        for step in x:
+            h = torch.tanh(net.hidden(torch.cat([step, h], -1)))
+        return net.out(h)
+
+    return Built(module(forward, hidden=nn.Linear(96, 32), out=nn.Linear(32, 5)), (torch.randn(24, 3, 64),))
+
+
 nn_row("fourier_mixing", _fourier_mixing)
 nn_row("long_convolution", _long_convolution)
 nn_row("retention", _retention)
@@ -211,3 +256,6 @@ nn_row("ordinary_differential_equation", _ordinary_differential_equation)
 nn_row("sinkhorn_attention", _sinkhorn)
 nn_row("graph_attention", _graph_attention)
 nn_row("spatial_gating", _spatial_gating)
+nn_row("cost_volume", _cost_volume)
+nn_row("complex_rotary", _complex_rotary)
+nn_row("steps_written_out", _steps_written_out)
