@@ -10,18 +10,16 @@ from typing import TypeGuard
 from autocomp.cost.chip import F32
 from autocomp.cost.copies import narrow_copies
 from autocomp.cost.derived import constant
+from autocomp.cost.operations import count
 from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.windows import Windows, windows_of
 from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Const, Contract, Expr, Gather, Index, Load, Map, Reduce, bound_axes, free_axes, postorder
+from autocomp.ir.body import Const, Contract, Expr, Load, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left, turns_left
-from autocomp.ir.monoid_terms import element_work
-from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.reach import share_read
-from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import I32, Sym, dim_hint
+from autocomp.ir.types import Sym, dim_hint
 
 
 @dataclass(frozen=True)
@@ -125,74 +123,23 @@ class Demand:
 def demand_of(k: Kernel) -> Demand:
     """Operations and compulsory bytes of a kernel."""
     roles = roles_of(k)
-    domain = prod(dim_hint(a.extent) for a in k.axes)
     extent = {a.name: dim_hint(a.extent) for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
-    vector = special = matrix = words = wide = looked_up = 0.0
-    dtype = "f32"
-    products: list[tuple[float, frozenset[str]]] = []
     nodes = list(postorder(*(s.value for s in k.stores)))
-    made = {id(x) for e in nodes if isinstance(e, Contract) for x in postorder(e.a, e.b)}
-    spared = 0.0
-    making = (0.0, 0.0)
-    folded: set[tuple[object, ...]] = set()
     free = free_axes(tuple(s.value for s in k.stores))
-    for e in nodes:
-        if isinstance(e, Map):  # once a point of the axes that it mentions: a row's statistic once a row
-            points = prod(extent[n] for n in free[id(e)] if n in extent)
-            unit = SCALAR[e.fn].unit
-            vector, special = vector + points * (unit == "vector"), special + points * (unit == "special")
-            wide += points * (unit == "vector") * e.wide
-            sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
-            words += points * sums * (e.dtype == I32)
-            if id(e) in made:
-                making = making[0] + points * (unit == "vector"), making[1] + points * (unit == "special")
-            spared += points * (unit == "vector" and id(e) in made) * (1 - min(F32, e.dtype.bytes) / F32)
-        elif isinstance(e, Gather):
-            looked_up += prod(extent[n] for n in free[id(e)] if n in extent) * (not isinstance(e.index[-1], Index))
-        elif isinstance(e, Contract):
-            flops = 2.0 * prod(extent[n] for n in free[id(e)] if n in extent) * prod(dim_hint(a.extent) for a in e.axes)
-            matrix += flops
-            products.append((flops, frozenset(a.name for a in k.axes if a.name in free[id(e)])))
-            dtype = max(e.a.dtype.name, e.b.dtype.name)  # signed by unsigned bytes: as unsigned ones, which fewer units know
-        elif isinstance(e, Reduce):
-            folds = prod(dim_hint(a.extent) for a in e.axes)
-            if len(e.operands) > 1 and roles.form == "online":
-                if (e.monoid, e.axes, e.operands) in folded:  # another of its states
-                    continue
-                folded.add((e.monoid, e.axes, e.operands))
-                matrix += 2.0 * domain * folds
-                weights = prod(extent[n] for n in free[id(e.operands[0])] if n in extent)
-                monoid = MONOIDS[e.monoid]
-                special += weights * any("exp(" in rebase for *_, rebase in monoid.modules)
-                vector += weights * (len(monoid.base) + len(monoid.modules) + 1)  # folds, the exponent's difference, sums, rounding
-            else:
-                points = folds * prod(extent[n] for n in free[id(e)] if n in extent)
-                words += points * (e.dtype == I32 and e.monoid == "add")
-                units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
-                vector, special = vector + points * units.count("vector"), special + points * units.count("special")
-                wide += points * units.count("vector") * e.wide
+    x = count(nodes, free, roles, [a.name for a in k.axes], extent)
     moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, int(constant("sector")))
              for a in k.inputs} | {a.name: float(a.type.bytes) for a in k.outputs}
     read = sum(moved[a.name] for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
-    w = Work(
-        read=read,
-        written=written,
-        vector=vector,
-        special=special,
-        matrix=matrix,
-        matrix_dtype=dtype,
-        m=roles.extent("rows") if matrix else 0,
-        n=roles.extent("cols") if matrix else 0,
-        k=roles.extent("depth") if matrix else 0,
-        words=words,
-    )
+    m, n, depth = (roles.extent(r) if x.matrix else 0 for r in ("rows", "cols", "depth"))
+    w = Work(read=read, written=written, vector=x.vector, special=x.special, matrix=x.matrix, matrix_dtype=x.dtype, m=m, n=n, k=depth,
+             words=x.words)  # fmt: skip
     operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
-                  _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(products), vector - spared,
-                  _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=wide,
-                  looked_up=looked_up, making=making)  # fmt: skip
+                  _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(x.products), x.vector - x.spared,
+                  _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
+                  looked_up=x.looked_up, making=x.making)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

@@ -1,0 +1,91 @@
+"""Operations of a kernel's body by the unit that does them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from math import prod
+
+from autocomp.cost.chip import F32
+from autocomp.cost.derived import constant
+from autocomp.cost.roles import Roles
+from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Map, Reduce, postorder
+from autocomp.ir.monoid_terms import element_work
+from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.scalar import SCALAR
+from autocomp.ir.types import I32, dim_hint
+
+
+@dataclass
+class Operations:
+    """Sums over a body. `wide`: of `vector`, more for what is wider than a word; `words`: those of whole words of 32 bits; `spared`: of
+    `vector`, what factors of a product save that are computed in fewer bytes; `making`: of `vector` and `special`, what computes
+    factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name."""
+
+    vector: float = 0.0
+    special: float = 0.0
+    matrix: float = 0.0
+    words: float = 0.0
+    wide: float = 0.0
+    looked_up: float = 0.0
+    spared: float = 0.0
+    making: tuple[float, float] = (0.0, 0.0)
+    products: list[tuple[float, frozenset[str]]] = field(default_factory=list)
+    dtype: str = "f32"  # of the last product's factors
+
+
+def count(nodes: Sequence[Expr], free: Mapping[int, Set[str]], roles: Roles, axes: Sequence[str], extent: Mapping[str, int]) -> Operations:
+    """The operations of a body's parts; `free`: axes that each mentions, by id; `axes`: the kernel's."""
+    out = Operations()
+    made = {id(x) for e in nodes if isinstance(e, Contract) for x in postorder(e.a, e.b)}
+    folded: set[tuple[object, ...]] = set()
+    for e in nodes:  # once a point of the axes that it mentions: a row's statistic once a row
+        points = prod(extent[n] for n in free[id(e)] if n in extent)
+        if isinstance(e, Map):
+            _map(out, e, points, id(e) in made)
+        elif isinstance(e, Gather):
+            out.looked_up += points * (not isinstance(e.index[-1], Index))
+        elif isinstance(e, Contract):
+            flops = 2.0 * points * _folds(e.axes)
+            out.matrix += flops
+            out.products.append((flops, frozenset(a for a in axes if a in free[id(e)])))
+            out.dtype = max(e.a.dtype.name, e.b.dtype.name)  # signed by unsigned bytes: as unsigned ones, which fewer units know
+        elif isinstance(e, Reduce) and len(e.operands) > 1 and roles.form == "online":
+            state = (e.monoid, e.axes, e.operands)
+            if state not in folded:  # else another of its states
+                folded.add(state)
+                out.matrix += 2.0 * prod(extent[a] for a in axes) * _folds(e.axes)
+                _weights(out, e, prod(extent[n] for n in free[id(e.operands[0])] if n in extent))
+        elif isinstance(e, Reduce):
+            _reduce(out, e, _folds(e.axes) * points)
+    return out
+
+
+def _folds(axes: Iterable[Axis]) -> int:
+    return prod(dim_hint(a.extent) for a in axes)
+
+
+def _map(out: Operations, e: Map, points: int, made: bool) -> None:
+    """`made`: it computes a product's factor."""
+    unit = SCALAR[e.fn].unit
+    vector, special = points * (unit == "vector"), points * (unit == "special")
+    out.vector, out.special, out.wide = out.vector + vector, out.special + special, out.wide + vector * e.wide
+    sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
+    out.words += points * sums * (e.dtype == I32)
+    if made:
+        out.making = out.making[0] + vector, out.making[1] + special
+        out.spared += vector * (1 - min(F32, e.dtype.bytes) / F32)
+
+
+def _weights(out: Operations, e: Reduce, weights: int) -> None:
+    """An online reduction's weights: folds, the exponent's difference, sums, rounding."""
+    monoid = MONOIDS[e.monoid]
+    out.special += weights * any("exp(" in rebase for *_, rebase in monoid.modules)
+    out.vector += weights * (len(monoid.base) + len(monoid.modules) + 1)
+
+
+def _reduce(out: Operations, e: Reduce, points: int) -> None:
+    out.words += points * (e.dtype == I32 and e.monoid == "add")
+    units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
+    out.vector, out.special = out.vector + points * units.count("vector"), out.special + points * units.count("special")
+    out.wide += points * units.count("vector") * e.wide
