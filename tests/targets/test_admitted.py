@@ -8,10 +8,11 @@ from importlib import import_module
 
 import pytest
 from autocomp.targets import load_target
+from autocomp.targets.ascend.tables import table
 
 import autocomp
 from autocomp.ir.schedule_text import parse
-from tests.helpers.device_graphs import graph
+from tests.helpers.device_graphs import attention, graph
 
 SUMS = graph({"x": "f32[48, 80]"}, """%0 = reduce_sum(x, axes=[1])
                                            %1 = exp(%0)
@@ -43,3 +44,17 @@ def test_another_kernel_schedule_or_process_gets_a_text_of_its_own():
     assert pickle.loads(pickle.dumps(target)).admitted.take(kernel, schedule, ()) is None
     assert target.admitted.take(kernel, schedule, ("a */ b",)).text.startswith("/*\n * a * / b\n *\n")
     assert target.admitted.take(kernel, schedule, ()) is None  # it was handed out
+
+
+def test_what_took_effect_on_an_npu_is_what_its_text_calls():
+    """Directives whose work is one call of the header: said where it is done, and kept in the schedule that is chosen."""
+    calls = {"fused_scale": "scaled_less", "thread_partials": "lane_sums", "mma_row_sums": "ones", "handed_fractals": "to_fractals",
+             "half_scores": "scores_exp"}  # fmt: skip
+    target, seen = load_target("ascend:910b"), set()
+    kernel = autocomp.optimize(attention(1, 2, 256, 64), target=target, cache=False).calls.calls[0].kernel
+    for some in ((), ("half_scores",), ("fused_scale", "handed_fractals"), ("thread_partials",), ("mma_row_sums",)):
+        how = " | ".join(("tile i0 1, i1 32, i2 64, r1 128", "stages 2", "softmax_overlap 1", *some))
+        out = target.emit(kernel, parse(how))
+        assert set(out.applied) == {d for d, row in calls.items() if f"{table()[row]}(" in out.text}
+        seen.update(out.applied)
+    assert seen == {*calls}
