@@ -363,6 +363,6 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "turned_store": (_depthwise, _batched, _product), "window_strips": (_depthwise, _window),
     "stage_windows": (_depthwise, _window, _byte_convolution),
     "unroll_and_jam": (_depthwise, _window, _scan), "cache_windows": (_tapped,), "index_set_split": (_joined,), "one_load": (_joined,),
-    "peel_tail": (_line,), "common_values": (_column_variance,), "skip_neutral": (_chosen_sums, _scattered),
+    "wide_gathers": (_lookup,), "peel_tail": (_line,), "common_values": (_column_variance,), "skip_neutral": (_chosen_sums, _scattered),
     "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
 }  # fmt: skip

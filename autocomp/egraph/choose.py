@@ -171,14 +171,15 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     if (used_alone := price(chosen.schedule).seconds) != with_all:  # without what took no effect
         best = replace(best, seconds=best.seconds * used_alone / with_all)
     next_best = (f"{_tiled(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
+    saved = lambda name: saves(kernel, chosen.schedule, name, price, chip, issued, demand.work.read)
     return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced),
-                  tuple((name, by[name], name in chosen.schedule.directives, saves(kernel, chosen.schedule, name, price, chip, issued))
-                        for name in asked))  # fmt: skip
+                  tuple((name, by[name], name in chosen.schedule.directives, saved(name)) for name in asked))
 
 
-def saves(kernel: Kernel, s: Schedule, directive: str, price: Callable[[Schedule], Cost], chip: Chip, issued: Issues | None) -> float:
+def saves(kernel: Kernel, s: Schedule, directive: str, price: Callable[[Schedule], Cost], chip: Chip, issued: Issues | None,
+          read: float) -> float:  # fmt: skip
     """Seconds that a schedule would take longer without a directive and those that are nothing without it, all else equal: by its price,
-    or, where that does not know it, by what is printed."""
+    or, where that does not know it, by what is printed. `read`: bytes that the kernel reads of its inputs, of a table its rows."""
     if directive not in s.directives:
         return 0.0
     less = replace(s, directives=complete(set(s.directives) - {directive}))
@@ -189,7 +190,7 @@ def saves(kernel: Kernel, s: Schedule, directive: str, price: Callable[[Schedule
         works = [issued(*pieces(kernel, x)[0]) if x.split else issued(kernel, x) for x in (less, s)]
     except (DoesNotFit, UnsupportedOp):
         return 0.0
-    without, whole = (by_count(w, chip).seconds if w is not None else 0.0 for w in works)
+    without, whole = (by_count(replace(w, read=min(w.read, read)), chip).seconds if w is not None else 0.0 for w in works)
     return without - whole if without and whole else 0.0
 
 

@@ -14,7 +14,7 @@ from math import ceil, prod
 from typing import Any
 
 import numpy as np
-from autocomp.targets.simt import prefetch_factors, scans, thread_partials, trees, turned_store
+from autocomp.targets.simt import prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
@@ -48,6 +48,7 @@ from autocomp.tile.synchronise import synchronise
 BESIDE = 24  # registers of a thread beside its values: addresses, guards, loops
 UNROLLED = 16  # elements of a loop's body up to which compilers are seen to overlap several turns
 OVERLAPPED = 4  # of them at most
+CLAMP = 6  # instructions of 64-bit integers that bound an index
 
 
 def count(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
@@ -268,10 +269,24 @@ class Counter(Printer):
 
     def elements(self, dst: str, layout: Layout, expr: Expr) -> None:
         self.loading = False
+        if isinstance(expr, Gather) and (t := wide_gathers.wide(self, dst, layout, expr)):
+            self.gathered(layout, expr, t)
+            return
         waits = self.compute(expr, layout.registers)
         self.wait("arithmetic", 1)
         if waits:
             self.wait("special", 1)
+
+    def gathered(self, layout: Layout, e: Gather, t: Tensor) -> None:
+        """Rows read in vectors: their accesses, and a clamp of each index that nothing bounds."""
+        times = layout.registers / self.vector(layout, t)
+        for i, n in zip(e.index, t.shape, strict=True):
+            if not wide_gathers.bounded(self.p, i, n):
+                self.spend({"integer": CLAMP}, times)
+                self.compute(i, times)
+        self.access(layout, t, t.dtype in SHORT_FLOATS)
+        self.wait("load", 1)
+        self.reads(t.buffer, self.footprint(t)[0])
 
     def map(self, s: Stmt) -> None:
         layout = self.place.layouts[s.dst]
@@ -296,7 +311,7 @@ class Counter(Printer):
         for x in postorder(e):
             if isinstance(x, Gather):
                 self.spend(table()["address"], times)
-                self.spend({"integer": 6}, times)
+                self.spend({"integer": CLAMP}, times)
                 t = self.p.tensor(str(x.tensor))
                 bytes_ = x.dtype.bytes
                 self.request(times, times * self.place.wave / 4)

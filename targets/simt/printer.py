@@ -26,6 +26,7 @@ from autocomp.targets.simt import (
     trees,
     turned,
     turned_store,
+    wide_gathers,
 )
 from autocomp.targets.simt.access import access_width, read_once
 from autocomp.targets.simt.batch_copies import SideBySide, batch_copies
@@ -40,7 +41,7 @@ from autocomp.targets.simt.placed import Placement, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import AskFor
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr, Map
+from autocomp.ir.body import Expr, Gather, Map
 from autocomp.ir.directives import required
 from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
 from autocomp.tile import check_steps
@@ -482,10 +483,17 @@ class Printer(Coordinates):
             self.share(s.dst)
 
     def elements(self, dst: str, layout: Layout, expr: Expr) -> None:
+        if isinstance(expr, Gather) and (t := wide_gathers.wide(self, dst, layout, expr)):
+            wide_gathers.write(self, dst, layout, expr, t)
+            return
         with self.registers(layout):
-            scalar = Scalar(lambda n: self.read_at(n, layout, "r"), self.table, lambda a: self.coordinate(layout, a, "r"),
-                            self.exact, self.half, self.relative, lambda n: self.word_at(n, layout), self.index, self.extreme)  # fmt: skip
-            self.put(f"{self.names.of(dst)}[r] = {scalar.text(expr)};")
+            self.put(f"{self.names.of(dst)}[r] = {self.scalar(layout, 'r').text(expr)};")
+
+    def scalar(self, layout: Layout, r: str) -> Scalar:
+        """Texts of expressions at register `r` of a layout."""
+        word = (lambda n: self.word_at(n, layout)) if r == "r" else lambda n: ""
+        return Scalar(lambda n: self.read_at(n, layout, r), self.table, lambda a: self.coordinate(layout, a, r),
+                      self.exact, self.half, self.relative, word, self.index, self.extreme)  # fmt: skip
 
     def needless(self, s: Stmt, layout: Layout) -> str:
         """The condition under which a map's mask of indices holds in the whole of a loop's tile, "" where no scheme asks for that."""

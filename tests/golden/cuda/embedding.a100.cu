@@ -2,7 +2,7 @@
 
 /*
  * reduce_sum_gather_cast_add_7more: gather cast add cast mul reduce_sum mul add rsqrt mul mul cast
- * schedule: tile i0 1, i1 2 | threads 64
+ * schedule: tile i0 1, i1 2 | threads 64 | wide_gathers
  * predicted: 4.31 us, bound by latency, 0% of the roofline
  * rule: fusion/map-into-map: gather into operand 0 of add
  * rule: fusion/map-into-map: add into operand 0 of cast
@@ -75,9 +75,8 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
   for (int r = 0; r < 1; ++r) {
     where_t[r] = ((in0_t[r] < 0ll) ? (long long)((unsigned long long)in0_t[r] + (unsigned long long)(long long)(1000)) : in0_t[r]);
   }
-  #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    v[r] = ac_held(in1[(ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + ac_clamp((long long)((long long)((i2_t + r))), (long long)72)]);
+  for (int q = 0; q < 1; ++q) {
+    ac_load_where<4>(&v[(q * 4)], i1_b + i1_t < 9 && i2_t + (q * 4) < 72, in1 + ((ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + (long long)((i2_t + (q * 4)))), 0.0f);
   }
   for (int q = 0; q < 1; ++q) {
     ac_load_where<4>(&in2_t[q * 4], i1_b + i1_t < 9 && i2_t + (q * 4) < 72, in2 + (i1_b + i1_t)*72 + (i2_t + (q * 4)), 0.0f);
