@@ -78,7 +78,9 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         calls = chip.numbers["round_calls"] - chip.numbers["partial_calls"] * ("thread_partials" in s.directives)
         if by_product:
             calls, own = chip.numbers["round_calls"] - chip.numbers["row_sum_calls"], own - m * depth
-        vector += rounds * steps * (calls * lim["vector_start"] + own * chip.cores / chip.vector["f32"])
+        edges = tuple(x for x in roles.steps if x in ("endless", "mask"))
+        more, beside, _ = half_steps(edges, m, depth, steps, chip.granule[1] // 2)
+        vector += rounds * steps * ((calls + more) * lim["vector_start"] + (own + 2 * beside) * chip.cores / chip.vector["f32"])
     apart = lim["drain"] + m * chip.granule[1] * SUM / rate("l0c")
     drain = lambda columns: lim["drain"] + m * columns * SUM / rate("l0c")
     leaving = rounds * (steps * (depth // piece * drain(piece) + drain(n) + by_product * apart) if online else drain(n))
@@ -98,9 +100,13 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     if 2 * m * n * SUM > chip.memory("l0c").capacity or in_turn:
         chain.append("copies from L0C")
     chain += ["vector cores", "copies to vector cores"] if in_turn else []
+    alternating = 0.0
     if online and not in_turn:
         late = max(1, s.stages - 1)
         t = {x: v * (1 + late * ends / (steps * rounds)) for x, v in t.items()}
+        slots = late + 1 + 2  # of factors: of the round behind, of those under way, and one that they are copied to meanwhile
+        if slots + 2 + 1 > lim["events"]:  # without the last one copies wait for what is fed late, and it for them
+            alternating = t["copies to L1"] + t["copies to L0"] / products
         weights = rounds * steps * copied[0]  # other factors are there before they are wanted
         product = (t["copies to L0"] + t["matrix unit"]) / products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
         if halves and 2 * m * (n + piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait for the sums' way out
@@ -108,6 +114,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
             t["sums' way"] = alone + rounds * steps * (drain(n) + max(0, depth // piece - 2) * drain(piece))
         t["weights' way"] = (weights + product + by_product * rounds * steps * apart / 2 + handed * 2 / chip.numbers["handed_over"]) / late
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
+    core = max(core, alternating)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"

@@ -29,7 +29,7 @@ from autocomp.tile.program import Stmt, TileProgram, Value
 if TYPE_CHECKING:
     from autocomp.targets.ascend.half_scores import Halves
 
-LOWEST = -65504.0  # nothing finite is less in half precision
+LOWEST = {"f16": -65504.0, "bf16": -3.3895e38}  # no score of a model in these types is less
 BARRIER = "PipeBarrier<PIPE_V>();"
 
 
@@ -54,7 +54,7 @@ def steps_of(e: Expr, p: TileProgram, added: Mapping[str, Stmt], row: str, lane:
         inner, step = e.operands[0], Step("by", float(e.operands[1].value))
     elif e.fn == "add" and len(tiles := [x for x in e.operands if isinstance(x, Value) and x.name in added]) == 1:
         inner, step = next(x for x in e.operands if x != tiles[0]), Step("add", of=tiles[0].name)
-    elif e.fn == "where" and (mask := _mask(e, row, lane)) is not None:
+    elif e.fn == "where" and (mask := mask_of(e, row, lane)) is not None:
         inner, step = mask
     else:
         return None
@@ -62,7 +62,7 @@ def steps_of(e: Expr, p: TileProgram, added: Mapping[str, Stmt], row: str, lane:
     return None if below is None else (below[0], (*below[1], step))
 
 
-def _mask(e: Map, row: str, lane: str) -> tuple[Expr, Step] | None:
+def mask_of(e: Map, row: str, lane: str) -> tuple[Expr, Step] | None:
     """What where(index compared with index, x, the lowest number) keeps, and which keys it keeps of it."""
     c, x, y = e.operands
     if (d := difference(c)) is None or not isinstance(x if isinstance(x, Const) else y, Const):
@@ -73,7 +73,7 @@ def _mask(e: Map, row: str, lane: str) -> tuple[Expr, Step] | None:
     if isinstance(x, Const):
         g, x, y = -1 * g - 1, y, x
     value = float(y.value)  # type: ignore[attr-defined]
-    if value > LOWEST or not _crosses(g, row, lane):
+    if value > LOWEST.get(e.dtype.name, -inf) or not _crosses(g, row, lane):
         return None
     if g.coef(row) == 1:
         return x, Step("until", value, first=g.const)

@@ -15,6 +15,7 @@ from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
 from autocomp.targets.ascend.columns import looked_up
 from autocomp.targets.ascend.copies import Region, copy_lines, region
 from autocomp.targets.ascend.direct import direct
+from autocomp.targets.ascend.edges import cut, masked
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import Geometry, extent, on_chip
 from autocomp.targets.ascend.masks import COMPARISONS, difference, settled
@@ -441,8 +442,17 @@ class VectorPart:
         uses = Counter(a for e in nodes for a in e.args)
         done: dict[Expr, Operand] = {}
         fused = {e: e.args[0] for e in nodes if self.fused and self.is_scaled_less(e) and uses[e.args[0]] == 1}
+        edges = {e: m for e in nodes if (m := cut(self, e)) is not None and uses[m[0]] == 1}
+        spared = {e.args[0] for e in edges if uses[e.args[0]] == 1}
         for e in nodes:
-            if e in fused:
+            if e in spared:
+                continue
+            if e in edges:
+                kept, step = edges[e]
+                done[e] = masked(self, done[kept], step)
+                if isinstance(kept, Value):  # it is the result now
+                    self.values.pop(kept.name)
+            elif e in fused:
                 done[e] = self.scaled_less(e)
             elif e not in fused.values():
                 done[e] = self.node(e, done, uses, into if e is root else None)

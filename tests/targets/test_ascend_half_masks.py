@@ -43,6 +43,7 @@ CASES = {  # step, (heads, rows, keys, head), tile of rows and of keys, stages, 
     "bias": ("bias", (2, 75, 141, 64), 64, 64, 2, "910b"),
     "one bias": ("one bias", (2, 40, 160, 64), 32, 128, 2, "910b1"),
     "keys": ("keys", (2, 33, 77, 64), 32, 32, 3, "910c"),
+    "one round of some": ("", (3, 70, 100, 64), 32, 64, 4, "910b1"),  # fewer rounds a tile than products are late
     "both": ("both", (2, 70, 70, 64), 32, 32, 2, "910b"),
 }
 
@@ -56,14 +57,14 @@ def attention(step: str, heads: int, rows: int, keys: int, head: int) -> str:
                  f"%3 = softmax({'%w' if lines else '%s'}, axes=[2])\n%4 = matmul(%3, v)")  # fmt: skip
 
 
-def under(case: str):
+def under(case: str, directives: tuple[str, ...] = ("half_scores",)):
     """(program, text) under the case's schedule, to be run."""
     step, shape, rows, keys, stages, chip = CASES[case]
     program = autocomp.optimize(attention(step, *shape), target=f"ascend:{chip}")
     kernel = program.calls.calls[0].kernel
     r = roles_of(kernel)
     tile = {**{a.name: 1 for a in r.batch}, r.rows[-1].name: rows, r.depth[0].name: keys}
-    s = Schedule.make(tile, softmax_overlap=1, stages=stages, persistent=True, directives=("half_scores",))
+    s = Schedule.make(tile, softmax_overlap=1, stages=stages, persistent=True, directives=directives)
     program.printed[kernel.name] = program.target.emit(kernel, s)
     return program, program.printed[kernel.name].text
 
@@ -100,6 +101,26 @@ def test_a_wrong_step_is_seen(case, was, by, tmp_path):
     with pytest.raises((ModelFailure, autocomp.VerificationError)):
         program.verify(seed=1)
     assert any(found)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("case", "wrong"), [("causal", ""), ("keys behind", ""), ("window", ""), ("window", "below ? i + 1 : i"),
+                                             ("causal", "if (from) ac_lanes_fill("), ("window", "if (to < rows) ac_lanes_fill("),
+                                             ("causal", "int32_t(c) - first;"), ("causal", "(rows - whole) * 8")])  # fmt: skip
+def test_masks_in_single_precision(case, wrong, tmp_path):
+    """Without half_scores: tiles are masked where an edge cuts them, and no indices are made for it."""
+    program, _ = under(case, ("thread_partials",))
+    (text,) = (s.text for s in program.printed.values())
+    assert "ac_lanes_until(" in text and ("ac_lanes_from(" in text) == (case == "window")
+    assert not any(x in text for x in ("ac_steps(", "Select(", "Compare"))
+    wrongly = {"below ? i + 1 : i": "i + 1", "int32_t(c) - first;": "int32_t(c) - first + 1;", "(rows - whole) * 8": "(rows - whole) * 7"}
+    edit = (lambda h: h.replace(wrong, wrongly.get(wrong, wrong.replace("if (", "if (0 && ")))) if wrong else None
+    program.executor = AscendExecutor(program, tmp_path, edit_header=edit, blocks=1)
+    if not wrong:
+        program.verify(seed=fresh.seed())
+        return
+    with pytest.raises((ModelFailure, autocomp.VerificationError)):
+        program.verify(seed=1)
 
 
 @pytest.mark.parametrize(("step", "halves"), [("keys", True), ("window", True), ("none", False), ("not so low", False), ("single", False)])

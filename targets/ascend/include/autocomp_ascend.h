@@ -383,6 +383,48 @@ AC_FN ac_lane_sum(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t n)
   ac_widen(d, t, n / 8);
 }
 
+// ---- masks by the indices of a row and of a lane: rows lie `pitch` elements apart, eight lanes are a column.
+// Of row i infinity in lanes up to i and `none` past them, or (not below) `none` in front of i.
+AC_FN ac_lanes_edge(const ac_f32 &t, float none, bool below) {
+  const float all = 1.0f / 0.0f;
+  Duplicate(t, below ? none : all, 64);
+  AC_V;
+  for (uint32_t i = 0; i < 8; ++i)
+    if (i || below) Duplicate(t[i * 8], below ? all : none, below ? i + 1 : i);
+}
+// A column of `rows` rows becomes v.
+AC_FN ac_lanes_fill(const ac_f32 &x, uint32_t rows, uint32_t pitch, float v) {
+  uint64_t mask[2] = {~0ull, 0};
+  const uint32_t whole = rows / 8 * 8;
+  if (pitch < 256 && whole) Duplicate(x, v, mask, whole / 8, pitch / 8, pitch);
+  for (uint32_t r = 0; pitch >= 256 && r < whole; r += 8) Duplicate(x[r * pitch], v, mask, 1, pitch / 8, 0);
+  if (whole == rows) return;
+  mask[0] = (1ull << (rows - whole) * 8) - 1;
+  Duplicate(x[whole * pitch], v, mask, 1, pitch / 8, 0);
+}
+// Lanes past row + first are none. t: ac_lanes_edge, below.
+AC_FN ac_lanes_until(const ac_f32 &x, const ac_f32 &t, int32_t first, uint32_t rows, uint32_t pitch, float none) {
+  if (first + 1 >= int32_t(pitch)) return;
+  const uint8_t apart = pitch / 8;
+  for (uint32_t c = 0; c < pitch; c += 8) {
+    const int32_t d = int32_t(c) - first;  // the first row that has a lane of this column
+    const uint32_t from = d < 0 ? 0 : ac_least(d, rows), to = d < -8 ? 0 : ac_least(d + 8, rows);
+    if (from) ac_lanes_fill(x[c], from, pitch, none);
+    if (from < to) Min(x[from * pitch + c], x[from * pitch + c], t[(int32_t(from) - d) * 8], (to - from) * 8, 1, {apart, apart, 1, 0, 0, 0});
+  }
+}
+// Lanes in front of row + first are none. t: ac_lanes_edge, not below.
+AC_FN ac_lanes_from(const ac_f32 &x, const ac_f32 &t, int32_t first, uint32_t rows, uint32_t pitch, float none) {
+  if (first + int32_t(rows) <= 1) return;
+  const uint8_t apart = pitch / 8;
+  for (uint32_t c = 0; c < pitch; c += 8) {
+    const int32_t d = int32_t(c) - first;  // the last row that has all lanes of this column
+    const uint32_t from = d < 0 ? 0 : ac_least(d, rows), to = d < -8 ? 0 : ac_least(d + 8, rows);
+    if (to < rows) ac_lanes_fill(x[to * pitch + c], rows - to, pitch, none);
+    if (from < to) Min(x[from * pitch + c], x[from * pitch + c], t[(int32_t(from) - d) * 8], (to - from) * 8, 1, {apart, apart, 1, 0, 0, 0});
+  }
+}
+
 // ---- scores in half precision: blocks of 16 columns of all rows lie one behind the other, `column` elements from one to the next.
 // t = all blocks of x folded into one; t has room for four.
 #define AC_BLOCKS(name, Op)                                                                                                          \

@@ -284,8 +284,12 @@ void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor
              const BinaryRepeatParams &p, F f, bool updates = false) {  // `updates`: d is read too, as the third argument of f
   model::start(PIPE_V);
   constexpr long each_block = block / sizeof(T);
-  // What lies between two repeats' elements is not touched: columns of a tile are taken by instructions of their own.
+  // What lies between two repeats' elements, or two blocks', is not touched: columns of a tile are taken by instructions of their own.
   auto each = [&](auto use, const LocalTensor<T> &x, long blk, long rep) {
+    for (long r = 0; blk > 1 && r < repeat; ++r)
+      for (long i = 0; i < long(mask); i += each_block)
+        use(x[(r * rep + i / each_block * blk) * each_block], std::min(each_block, long(mask) - i));
+    if (blk > 1) return;
     const long last = long((mask - 1) / each_block) * blk * each_block + (blk ? (mask - 1) % each_block + 1 : each_block);
     const bool apart = rep * each_block > last;
     for (long r = 0; r < (apart ? repeat : 1); ++r) use(x[r * rep * each_block], apart ? last : (repeat - 1) * rep * each_block + last);
@@ -377,9 +381,10 @@ template <typename T> void Duplicate(const LocalTensor<T> &d, T v, const uint64_
   banked(times, {}, {d.at, blk, rep});
   for (long r = 0; r < times; ++r)
     for (long i = 0; i < repeat / long(sizeof(T)); ++i) {
+      if (!(mask[i / 64] >> i % 64 & 1)) continue;
       const long at = (r * rep + i / each * blk) * each;
-      if (i % each == 0) out(PIPE_V, d[at], each);
-      if (mask[i / 64] >> i % 64 & 1) d.at[at + i % each] = v;
+      out(PIPE_V, d[at], i % each + 1);
+      d.at[at + i % each] = v;
     }
 }
 inline float whole_number(float x, RoundMode m) {
