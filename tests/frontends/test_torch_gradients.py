@@ -39,6 +39,11 @@ def test_gradients_of_convolutions_that_are_asked_for():
     assert sum(n.op in ("conv", "conv_transpose") for n in load_torch(Apply(f).eval(), (g, x, w)).nodes()) == 1
 
 
+def test_gradients_of_convolutions_of_no_images():
+    f = lambda g, x, w: aten.convolution_backward(g, x, w, [4], [1], [0], [1], False, [0], 1, [True, True, True])
+    means_the_same(f, drawn(0, 4, 6), drawn(0, 3, 8), drawn(4, 3, 3))
+
+
 POOLS = [(3, 2, 1, 1, True), (3, 1, 1, 2, False), (2, 3, 0, 1, False)]
 
 

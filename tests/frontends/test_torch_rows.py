@@ -32,6 +32,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
                    F.pad(x[0], (2, 30), mode="replicate"), F.pad(x[0], (-1, 2), mode="reflect")),
         (R(2, 3, 5, 7),)),
     "fused": (lambda x, y: (torch.ops.prims.fma(x, y, x), torch.addcdiv(x, y, y.exp(), value=0.5)), (R(4, 5), R(5, 4).mT)),
+    "resizes nothing": (lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, (3, 5), mode="bilinear", antialias=True)),
+                        (R(0, 3, 4, 4),)),
     "repeats": (lambda x, r: x.repeat_interleave(r, 1, output_size=6), (R(2, 4), torch.tensor([1, 0, 3, 2]))),
 }  # fmt: skip
 

@@ -32,15 +32,15 @@ def _backward(c: Call, grad: Node, x: Node, w: Node, bias: Any, stride: Any, pad
     for t in (grad.type, x.type, w.type):
         if not t.is_static:
             raise c.refuse(f"is the gradient of {x.type} by {w.type}", "fix the dimensions")
-    if 0 in (*grad.type.shape, *x.type.shape, *w.type.shape):
-        raise c.refuse(f"has no elements: {x.type} by {w.type}")
+    none = 0 in (*grad.type.shape, *x.type.shape, *w.type.shape)  # all of its products are sums of nothing
+    zeros = lambda t: c.op("broadcast", c.b.const(0, t.dtype), shape=t.shape)
     s, p, d = (per_axis(n, v) for v in (stride, padding, dilation))
     gx = gw = gb = None
     if wanted[0] and 0 in c.read:
-        gx = _of_data(c, grad, x, w, s, p, d, transposed, groups)
+        gx = zeros(x.type) if none else _of_data(c, grad, x, w, s, p, d, transposed, groups)
     if wanted[1] and 1 in c.read:
         large, small = (grad, x) if transposed else (x, grad)
-        gw = _of_weights(c, large, small, w, s, p, d, groups)
+        gw = zeros(w.type) if none else _of_weights(c, large, small, w, s, p, d, groups)
     if wanted[2] and 2 in c.read:
         gb = c.op("reduce_sum", grad, axes=(0, *range(2, n + 2)), keepdims=False)
     return gx, gw, gb

@@ -27,8 +27,10 @@ def _upsampling(n: int, taps: Callable[[int, int, float | None, bool], Taps], co
 
     def lower(c: Call, x: Node, *rest: Any, **named: Any) -> Node:
         assert c.out is not None
-        if 0 in x.type.shape or (taps in (_linear, _cubic) and not x.type.dtype.is_float):
+        if taps in (_linear, _cubic) and not x.type.dtype.is_float:
             raise c.refuse(f"resizes {x.type}")
+        if 0 in x.type.shape:
+            return _nothing(c, x)
         align = bool(rest[1]) if corners else False
         last = rest[2 if corners else 1 :]
         factors = last[0] if last and isinstance(last[0], list) else named.get("scale_factors") or [*last] or None
@@ -48,6 +50,14 @@ def _upsampling(n: int, taps: Callable[[int, int, float | None, bool], Taps], co
         return c.cast(y, d)
 
     return lower
+
+
+def _nothing(c: Call, x: Node) -> Node:
+    """Of no images or no channels, as many results. Raises UnsupportedOp where there are some."""
+    assert c.out is not None
+    if 0 not in c.out.shape:
+        raise c.refuse(f"resizes {x.type} to {c.out}")
+    return c.op("broadcast", c.b.const(0, x.type.dtype), shape=c.out.shape)
 
 
 def _open(c: Call, x: Node, axis: int, out: Dim, taps: Callable[..., Taps], factor: float | None, align: bool) -> Node:
@@ -142,8 +152,10 @@ def _antialiased(kernel: Callable[[np.ndarray], np.ndarray], reach: float) -> Ca
     def lower(c: Call, x: Node, size: Any, align: bool, *factors: Any) -> Node:
         assert c.out is not None
         given = factors[0] if factors and isinstance(factors[0], list) else [*factors]
-        if 0 in x.type.shape or not x.type.dtype.is_float:
+        if not x.type.dtype.is_float:
             raise c.refuse(f"resizes {x.type}")
+        if 0 in x.type.shape:
+            return _nothing(c, x)
         d = x.type.dtype
         y = c.cast(x, F32) if d in SHORT_FLOATS else x
         for k, axis in enumerate((x.type.rank - 2, x.type.rank - 1)):
