@@ -136,7 +136,9 @@ class CoreModel:
         d, chip = self.d, self.chip
         rows = prod(map(tile.__getitem__, self.rows))
         cols, along = self._side_by_side(tile)
-        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count)
+        bytes_ = all(a.element == 1 for a in self.factors)
+        lone = bytes_ and d.roles.form == "contract" and any(a.constant and a.axes.intersection(self.rows) for a in self.factors)
+        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, lone)
         width = nv * self._lane
         eff *= _tail(cols, along, nv, self._lane)
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end
@@ -361,6 +363,18 @@ class CoreModel:
         return 1 / (m.core_bandwidth or m.bandwidth / (self.chip.cores if m.per != "chip" else 1))
 
 
+def lone_column(cols: int, width: int, lanes: int) -> bool:
+    """Is the last of `cols` columns alone in its vector, in a panel of `width` lanes that runs apart from fuller ones? Rows are its lanes
+    then."""
+    last = cols - (cols - 1) // width * width
+    return cols % lanes == 1 and cols > 1 and (cols <= width or -(-last // lanes) * lanes < width)
+
+
+def tile_registers(rows: int, vectors: int, alone: bool, sums: int = 1) -> int:
+    """Registers of a tile: its sums, a row of the panel, and an element of the other factor. `alone`: the last column is a sum of rows."""
+    return sums * rows * vectors + vectors + 1 - (rows - 1 if alone else 0)
+
+
 def _tail(run: int, along: int, nv: int, lanes: int) -> float:
     """Vectors that full tiles of `run` columns would take over those that the tiles with a shorter last one take."""
     full = _vectors(run, nv, lanes)
@@ -373,19 +387,22 @@ def _vectors(cols: int, nv: int, lanes: int) -> int:
 
 
 @lru_cache(maxsize=10000)
-def register_tile(rows: int, cols: int, lanes: int, registers: int) -> tuple[int, int, float]:
+def register_tile(rows: int, cols: int, lanes: int, registers: int, lone: bool = False) -> tuple[int, int, float]:
     """(rows, vectors, share of the peak) of the best register tile for a tile of rows x cols.
 
-    Rows are shared evenly among the register tiles of a column; lanes past the last column are lost.
+    Rows are shared evenly among the register tiles of a column; lanes past the last column are lost. `lone`: a column that is alone
+    in its vector takes one operation for all rows of a tile (`lone_column`).
     """
     best = (1, 1, 0.0)
     for nv in range(1, min(VECTORS, -(-cols // lanes)) + 1):
         vectors = _vectors(cols, nv, lanes)
-        full, thin = cols / (vectors * lanes), THIN * nv / vectors if vectors % nv else 0.0
+        thin = THIN * nv / vectors if vectors % nv else 0.0
+        alone = lone and lone_column(cols, nv * lanes, lanes)
         for mr in range(1, MAX_ROWS + 1):
-            if mr * nv + nv + 1 > registers:
+            if tile_registers(mr, nv, alone and cols <= nv * lanes) > registers:
                 break
             tall = rows / -(-rows // mr)
+            full = cols / ((vectors - (1 - 1 / tall if alone and mr <= lanes else 0)) * lanes)
             share = 1 / (max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv)) / full + thin)
             if share > best[2] + 1e-9:
                 best = (mr, nv, share)

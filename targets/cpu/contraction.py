@@ -21,7 +21,7 @@ from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import Vector, kind_of
 
 from autocomp.cost.chip import F32
-from autocomp.cost.cores import PART
+from autocomp.cost.cores import PART, lone_column
 from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
 
@@ -257,7 +257,13 @@ class ContractionPrinter(Panels):
         if a in self.ready:
             p.w(f"const {self.kind.element} *restrict a{k} = {self.where(a)};")
             cells = [f"a{k}[kk*{mr}{f' + {i}' if i else ''}]" for i in range(mr)]
+            if self._alone(mr):
+                p.w(f"vi lone{k} = {{0}}; /* of the last column: lanes are rows */")
             self._steps_of_depth(k, m, regs, str(self.depth()), cells, f"a{k} + (kk + {AHEAD})*{mr}")
+            if self._alone(mr):
+                p.w(f"int32_t each{k}[{self.lanes}];")
+                p.w(f"vi_store(each{k}, lone{k});")
+                p.w(" ".join(f"{line[-1]} = vi_set(each{k}[{i}]);" for i, line in enumerate(regs)))
             return
         fused = self._fused(a)
         last = fused[0] if fused else ""
@@ -287,6 +293,17 @@ class ContractionPrinter(Panels):
 
         with p.block(""):
             self.depth_loops(s.depth[: len(s.depth) - len(fused)], lambda: self._in_block(inner))
+
+    def _alone(self, mr: int) -> bool:
+        """Is the last column of the current panel alone in its vector, and the rows of the other factor packed side by side?"""
+        if self.kind.group == 1 or self.s.a not in self.ready or self.line or mr > self.lanes or self.s.col in self.nest.tile:
+            return False
+        n = self.nest.extent[self.s.col]
+        if self.wide:
+            n = times(self.nest.extent[self.wide], n) if self.wide not in self.nest.tile else None
+        if not isinstance(n, int) or not lone_column(n, self.nr, self.lanes):
+            return False
+        return self.width == -(-(n - (n - 1) // self.nr * self.nr) // self.lanes)
 
     def _ahead(self) -> int:
         """Floats of the next panel to ask for at a step of depth, so that all of it is near when its turn comes, and no more come
@@ -320,15 +337,20 @@ class ContractionPrinter(Panels):
     def _step_of_depth(self, k: int, m: Stmt, regs: list[list[str]], cells: list[str], *ahead: str) -> None:
         p, kind = self.p, self.kind
         v = kind.vector
-        p.w(f"const {v} " + ", ".join(f"v{j} = {v}_load(b{k} + {j * self.lanes})" for j in range(self.width)) + ";")
+        alone, last = self._alone(len(regs)), self.width - 1
+        load = lambda j: f"vi_set(b{k}[{j * self.lanes}])" if alone and j == last else f"{v}_load(b{k} + {j * self.lanes})"
+        p.w(f"const {v} " + ", ".join(f"v{j} = {load(j)}" for j in range(self.width)) + ";")
         p.w(f"b{k} += {self.step(self.packed(m))};")
         for at in ahead:
             p.w(f"__builtin_prefetch({at}, 0, {2 if at.startswith('next') else 3});")
         if kind.turned:
             text = " ".join(kind.step(f"under{j}", "x", f"v{j}") for j in range(self.width))
             p.w(f"{{ const vi x = vi_set((int32_t)0x80808080u); {text} }}")
+        if alone:
+            p.w(f"{{ const vi x = vi_load_n(a{k} + kk*{len(regs)}, {len(regs)}); {kind.step(f'lone{k}', 'x', f'v{last}')} }}")
         for line, cell in zip(regs, cells, strict=True):
-            p.w(f"{{ const {v} x = {v}_set({cell}); " + " ".join(kind.step(r, "x", f"v{j}") for j, r in enumerate(line)) + " }")
+            steps = [kind.step(r, "x", f"v{j}") for j, r in enumerate(line) if not (alone and j == last)]
+            p.w(f"{{ const {v} x = {v}_set({cell}); " + " ".join(steps) + " }")
 
     def _quads_of_depth(self, k: int, m: Stmt, regs: list[list[str]], length: str, step_row: str) -> None:
         """Four steps of depth at a time, where the broadcast factor lies; then those that are left."""

@@ -12,7 +12,7 @@ from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import vector_value, vectorizes
 from autocomp.targets.cpu.words import Words, words_of
 
-from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, THIN, VECTORS, store_apart
+from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, THIN, VECTORS, lone_column, store_apart, tile_registers
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import walk
 
@@ -147,10 +147,11 @@ def whole_lines(width: int, line: int) -> int:
 
 
 def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, limit: int = MAX_ROWS,
-                  cold: bool = False, line: int = 0) -> tuple[int, int]:  # fmt: skip
+                  cold: bool = False, line: int = 0, lone: bool = False) -> tuple[int, int]:  # fmt: skip
     """(rows, vectors): the tile with the shortest time a multiply-add: lanes that columns leave empty, sums too few to hide the
     latency of one, and vectors of the panel fetched from the second cache. Rows are shared evenly, so tiles may be less tall.
     `cold`: the broadcast factor comes from memory again for every panel. `line`: columns that no panel cuts (see `whole_lines`).
+    `lone`: a column that is alone in its vector takes one operation for all rows of a tile (see `lone_column`).
     """
     best, choice = float("inf"), (1, 1)
     for nv in range(1, VECTORS + 1):
@@ -159,12 +160,13 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, l
         vectors = (panels - 1) * nv + -(-last // lanes)  # the last panel runs with the vectors that it needs
         if vectors < nv:
             break
-        full = cols / (vectors * lanes)
         thin = THIN / 2 * nv / vectors if vectors % nv else 0.0
+        alone = lone and lone_column(cols, nv * lanes, lanes)
         for mr in range(1, limit + 1):
-            if accs * mr * nv + nv + 1 > registers:
+            if tile_registers(mr, nv, alone and panels == 1 and mr <= lanes, accs) > registers:
                 continue
             tall = rows / -(-rows // mr)
+            full = cols / ((vectors - (1 - 1 / tall if alone and mr <= lanes else 0)) * lanes)
             issue = max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv)) / 2  # two units
             issue = max(issue, COLD * panels / vectors) if cold else issue
             time = (issue + FETCH / tall) / full + thin
@@ -265,7 +267,7 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     if kind.turned:
         registers -= VECTORS  # the panel's sums
     line = int(nest.extent[s.col]) if wide and not is_float(nest, c) and staged(nest, c, s) is None else 0  # type: ignore[call-overload]
-    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line)
+    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line, kind.group > 1 and s.a in ready and not line)
     direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
 
