@@ -122,6 +122,10 @@ def _softplus(x: Any) -> Any:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+def _mish(x: Any) -> Any:
+    return x * np.tanh(_softplus(x))
+
+
 _NUM, _ANY, _INT = "fiu", "fiub", "iub"
 _F = ScalarFn
 
@@ -176,6 +180,7 @@ _TABLE = (
     _F("gelu_tanh", 1, _gelu_tanh, unit="special", flops=17),
     _F("silu", 1, lambda x: x * _sigmoid(x), unit="special", flops=13),
     _F("softplus", 1, _softplus, unit="special", flops=20),
+    _F("mish", 1, _mish, unit="special", flops=17),
     # comparison
     _F("eq", 2, np.equal, _ANY, "bool", commutes=True),
     _F("ne", 2, np.not_equal, _ANY, "bool", commutes=True),

@@ -224,6 +224,7 @@ def functions(r: Reals) -> dict[str, Fn]:
         "gelu": lambda x: r.mul(half, x, r.add(one, erf(r.mul(x, r.inverse(root(number(2))))))),
         "softplus": lambda x: r.made("function", "log", r.add(one, r.exp(x))),
         "log1p": lambda x: r.made("function", "log", r.add(one, x)),
+        "mish": lambda x: r.mul(x, r.made("function", "tanh", r.made("function", "log", r.add(one, r.exp(x))))),
         **{n: compare(n) for n in ("lt", "le", "gt", "ge", "eq", "ne")},
         "and": r.mul, "not": lambda a: r.sub(one, a), "or": lambda a, b: r.sub(r.add(a, b), r.mul(a, b)),
         "where": lambda c, a, b: r.add(r.mul(c, a), r.mul(r.sub(one, c), b)),

@@ -37,6 +37,14 @@ def _expm1(x: Expr) -> Expr:
     return _where(_is("gt", far, c(16.0)), less, _where(_is("eq", u, c(1.0)), x, rest))
 
 
+def _mish(x: Expr) -> Expr:
+    """x n / (n + 2) for n = e (e + 2), e = exp(x): x tanh(log(1 + e)). From x = 20 on it is x (in half precision from 5.5 on: n is finite)."""
+    c = lambda v: Const(x.dtype, v)
+    e = _map("exp", _map("min", x, c(20.0 if x.dtype.bits > 16 else 5.5)))
+    n = _map("mul", e, _map("add", e, c(2.0)))
+    return _map("mul", x, _map("div", n, _map("add", n, c(2.0))))
+
+
 FAR = 2.0**22  # quotients from here on have no remainder in single precision
 
 
@@ -193,7 +201,7 @@ def _is(fn: str, a: Expr, b: Expr) -> Expr:
 
 
 FLOATS: Mapping[str, Callable[..., Expr]] = {
-    "sign": _sign, "log1p": _log1p, "expm1": _expm1, "mod": _mod, "floordiv": _floordiv, "pow": _pow}  # fmt: skip
+    "sign": _sign, "log1p": _log1p, "expm1": _expm1, "mish": _mish, "mod": _mod, "floordiv": _floordiv, "pow": _pow}  # fmt: skip
 SHORT: Mapping[str, Callable[..., Expr]] = {
     "mod": _short_mod, "floordiv": _short_floordiv, "pow": _short_pow, "isnan": _isnan, "isinf": _isinf,
     "bitand": _bitand, "bitor": _bitwise(lambda x, y: _map("max", x, y)),

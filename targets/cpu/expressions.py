@@ -24,7 +24,7 @@ _LIBM = {"exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "
          "acosh", "atanh", "floor", "ceil", "trunc", "erf", "fmod", "pow"}  # fmt: skip
 # Functions of floats by one formula, s_ and vf_ in the header: an element is the same number in a vector and by itself.
 SHARED = {"exp", "exp_nonpositive", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "gelu", "gelu_tanh", "sigmoid", "softplus",
-          "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow"}  # fmt: skip
+          "mish", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow"}  # fmt: skip
 MOST_FACTORS = 4  # powers by products
 # Compound functions over their operand: text with x already evaluated once (a variable or a literal).
 _COMPOUND = {
@@ -32,6 +32,7 @@ _COMPOUND = {
     "gelu": "{half} * ({x}) * (1 + {erf}(({x}) * {sqrt_half}))",
     "gelu_tanh": "{half} * ({x}) * (1 + {tanh}({gelu_tanh} * (({x}) + {gelu_cubic} * ({x}) * ({x}) * ({x}))))",
     "softplus": "{max}({x}, 0) + {log1p}({exp}(-{fabs}({x})))",
+    "mish": "({x}) * {tanh}({max}({x}, 0) + {log1p}({exp}(-{fabs}({x}))))",
 }  # fmt: skip
 
 def working(d: DType) -> DType:

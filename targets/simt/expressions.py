@@ -28,11 +28,11 @@ _WRAPS = {"add": "+", "sub": "-", "mul": "*", "neg": "-"}
 _FLOAT = {
     "max", "min", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "erf", "sigmoid", "gelu", "gelu_tanh",
-    "silu", "softplus", "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf", "ordinal",
+    "silu", "softplus", "mish", "relu", "sign", "fmod", "mod", "pow", "floordiv", "isnan", "isinf", "ordinal",
 }  # fmt: skip
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "idiv", "pow", "shl", "shr"}
 JUMPED = 8  # instructions of a function from which compilers jump over it where a choice leaves it out
-_HALF = {"gelu", "tanh", "sigmoid", "silu", "exp", "exp2", "expm1", "div", "rsqrt"}  # a cheaper form errs far below half precision
+_HALF = {"gelu", "tanh", "sigmoid", "silu", "mish", "exp", "exp2", "expm1", "div", "rsqrt"}  # a cheaper form errs far below half precision
 
 
 def working(d: DType) -> DType:

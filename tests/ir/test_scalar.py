@@ -22,6 +22,7 @@ X = np.concatenate([np.linspace(-7, 7, 4001), [1e-300, -1e-12, 0.0, 40.0, -40.0]
         ("softplus", lambda x: max(x, 0) + math.log1p(math.exp(-abs(x)))),
         ("sigmoid", lambda x: 1 / (1 + math.exp(-x))),
         ("silu", lambda x: x / (1 + math.exp(-x))),
+        ("mish", lambda x: x * math.tanh(max(x, 0) + math.log1p(math.exp(-abs(x))))),
         ("expm1", math.expm1),
         ("gelu_tanh", lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
     ],

@@ -16,7 +16,7 @@ needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ o
 TYPES = ["f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "bool"]
 OF_ONE = {"cast", "as_stored", "where"}  # tests/targets/test_casts.py; a choice is none of values
 EITHER_ZERO = {"max", "min", "relu", "gelu"}
-MAY_VANISH = {"exp", "exp2", "sigmoid", "silu", "softplus"}  # below the least normal number
+MAY_VANISH = {"exp", "exp2", "sigmoid", "silu", "softplus", "mish"}  # below the least normal number
 CANCELS = {"gelu": 1e-7, "gelu_tanh": 1e-7}  # 0.5 x (1 + erf): so much of x
 BY_TABLE = {("cpu", "f32", "gelu"): 4e-7}  # what the vectors' own function states
 TOGETHER = 12  # functions a kernel
@@ -44,11 +44,11 @@ def differing(fn: str, d: DType, args: list[np.ndarray], got: np.ndarray, target
     with np.errstate(all="ignore"):
         want = apply(fn, [a.astype("f8") for a in args], F64).astype(d.numpy).astype("f8")
         f, g = ml_dtypes.finfo(d.numpy), got.astype("f8")
-        near = np.abs(g - want) <= (8 if d.bits > 16 else 1) * float(f.eps) * np.abs(want) + 2 * float(f.smallest_subnormal)
+        times = np.maximum(1, np.abs(args[0].astype("f8"))) if fn in ("silu", "mish") else 1  # x times what may vanish
+        near = np.abs(g - want) <= (8 if d.bits > 16 else 1) * float(f.eps) * np.abs(want) + 2 * float(f.smallest_subnormal) * times
         near |= np.abs(g - want) <= CANCELS.get(fn, 0) * np.abs(args[0].astype("f8"))
         near |= np.abs(g - want) <= BY_TABLE.get((target, d.name, fn), 0)
-        least = float(f.tiny) * (np.maximum(1, np.abs(args[0].astype("f8"))) if fn == "silu" else 1)  # x times what may vanish
-        near |= (fn in MAY_VANISH) & (g == 0) & (np.abs(want) < least)
+        near |= (fn in MAY_VANISH) & (g == 0) & (np.abs(want) < float(f.tiny) * times)
     zeros = (fn in EITHER_ZERO) | (np.signbit(g) == np.signbit(want)) | (np.abs(want) <= 2 * float(f.smallest_subnormal)) & (want != 0)
     alike = (np.isnan(g) & np.isnan(want)) | ((g == want) & ((g != 0) | zeros))
     alike |= (fn == "gelu") & (g == 0) & np.isnan(want)  # of -inf its limit

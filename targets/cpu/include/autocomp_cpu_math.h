@@ -178,7 +178,7 @@ AC_INLINE vf vf_softplus(vf x) { return vf_max_c((vf){0}, x) + vf_log1p(vf_exp(-
  * or by itself, so that what a program computes twice and compares is equal. */
 #define AC_ONE(fn) AC_INLINE float s_##fn(float x) { return vf_##fn(vf_set(x))[0]; }
 AC_ONE(exp) AC_ONE(exp_nonpositive) AC_ONE(exp2) AC_ONE(expm1) AC_ONE(log) AC_ONE(log2) AC_ONE(log1p) AC_ONE(tanh)
-AC_ONE(erf) AC_ONE(gelu) AC_ONE(gelu_tanh) AC_ONE(sigmoid) AC_ONE(softplus) AC_ONE(sin) AC_ONE(cos) AC_ONE(tan)
+AC_ONE(erf) AC_ONE(gelu) AC_ONE(gelu_tanh) AC_ONE(sigmoid) AC_ONE(softplus) AC_ONE(mish) AC_ONE(sin) AC_ONE(cos) AC_ONE(tan)
 AC_ONE(asin) AC_ONE(acos) AC_ONE(atan) AC_ONE(sinh) AC_ONE(cosh) AC_ONE(asinh) AC_ONE(acosh) AC_ONE(atanh)
 AC_ONE(power1) AC_ONE(power2) AC_ONE(power3) AC_ONE(power4)
 #undef AC_ONE

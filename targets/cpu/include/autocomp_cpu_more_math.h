@@ -1,7 +1,7 @@
 /* Further elementary functions of vectors: powers, circular and hyperbolic functions, their inverses, remainders. Part of autocomp_cpu_math.h.
  *
  * Largest errors in units in the last place (ulp): expm1 3, log2 2, sin and cos 2, tan 4, atan 3, asin 3, acos 3, sinh 5, cosh 5,
- * asinh 5, acosh 4, atanh 5, pow 2, gelu(tanh) 1e-6 of its operand. Lanes with rare operands (angles beyond a million, powers of what
+ * asinh 5, acosh 4, atanh 5, pow 2, mish 5, gelu(tanh) 1e-6 of its operand. Lanes with rare operands (angles beyond a million, powers of what
  * is not finite) are done one by one by the C library. tests/run/test_cpu_functions.py holds every form to these bounds.
  */
 #ifndef AUTOCOMP_CPU_MORE_MATH_H
@@ -222,6 +222,11 @@ AC_INLINE vf vf_acosh(vf x) {
 AC_INLINE vf vf_atanh(vf x) {
   vf a = vf_abs(x);
   return vf_copysign(vf_log1p((a + a) / (1.f - a)) * 0.5f, x);
+}
+/* mish: x tanh(log(1 + e)) for e = exp(x) is x n / (n + 2), n = e (e + 2); from x = 20 on it is x */
+AC_INLINE vf vf_mish(vf x) {
+  vf e = vf_exp(vf_min_c(vf_set(20.f), x)), n = e * (e + 2.f);
+  return x * (n / (n + 2.f));
 }
 /* gelu(tanh): 0.5 (1 + tanh u) is the sigmoid of 2 u */
 AC_INLINE vf vf_gelu_tanh(vf x) {

@@ -275,11 +275,10 @@ template <class T> AC_DEVICE T ac_pow(T a, T b) {
 template <class T> AC_DEVICE T ac_shl(T x, T n) { return (unsigned long long)n < 8 * sizeof(T) ? T(x << n) : T(0); }
 template <class T> AC_DEVICE T ac_shr(T x, T n) { return (unsigned long long)n < 8 * sizeof(T) ? T(x >> n) : x < 0 ? T(-1) : T(0); }
 
-// e^x = 2^(x log2 e); the product's rounding error is put back to first order
+// e^x = 2^t e^(x - t ln 2), t = x log2 e as rounded; the second exponent is so small that 1 + it is its exponential
 AC_DEVICE float ac_exp(float x) {
-  const float t = x * 1.44269504f, e = fmaf(x, 1.44269504f, -t) + x * 1.92596299e-8f;
-  const float r = ac_ex2(t);
-  return fabsf(t) < 128.0f ? fmaf(r, e * 0.69314718f, r) : r;
+  const float t = x * 1.44269504f, e = fmaf(t, 1.9046542e-9f, fmaf(t, -0.69314718f, x)), r = ac_ex2(t);
+  return fabsf(t) < 128.0f ? fmaf(r, e, r) : r;
 }
 AC_DEVICE float ac_exp2(float x) { return exp2f(x); }
 // rounding and division are exact; the others are the toolkit's, a few units in the last place
@@ -317,13 +316,38 @@ AC_DEVICE int ac_ordinal(float x) {
   return size > 0x7f800000 ? 0x7fffffff : bits < 0 ? -size : size;
 }
 template <class T> AC_DEVICE bool ac_isinf(T x) { return x == ac_inf<T>() || x == -ac_inf<T>(); }
-template <class T> AC_DEVICE T ac_sigmoid(T x) { return T(1) / (T(1) + ac_exp(-x)); }
-template <class T> AC_DEVICE T ac_silu(T x) { return x / (T(1) + ac_exp(-x)); }
-template <class T> AC_DEVICE T ac_softplus(T x) { return ac_max(x, T(0)) + ac_log1p(ac_exp(-ac_abs(x))); }
-template <class T> AC_DEVICE T ac_gelu(T x) { return T(0.5) * x * (T(1) + ac_erf(x * T(0.7071067811865476))); }
-template <class T> AC_DEVICE T ac_gelu_tanh(T x) {
-  return T(0.5) * x * (T(1) + ac_tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
+AC_DEVICE double ac_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+// a quarter of the divisor has no reciprocal below the normal numbers, which the unit would make 0: at most 5 units in the last place
+AC_DEVICE float ac_sigmoid(float x) { return ac_reciprocal(fmaf(ac_exp(-x), 0.25f, 0.25f)) * 0.25f; }
+AC_DEVICE double ac_silu(double x) { return x / (1.0 + exp(-x)); }
+AC_DEVICE float ac_silu(float x) { return x * ac_sigmoid(x); }
+AC_DEVICE double ac_softplus(double x) { return ac_max(x, 0.0) + log1p(exp(-fabs(x))); }
+// max(x, 0) + e P(e), e = exp(-|x|), P fitted to log(1 + e) / e over 0 .. 1 with P(0) = 1: relative error 3.3e-8, rounded 2 units of the last place
+AC_DEVICE float ac_softplus(float x) {
+  const float e = ac_exp(-fabsf(x));
+  float p = fmaf(e, 5.36482269e-3f, -3.00657861e-2f);
+  p = fmaf(e, p, 7.92045221e-2f);
+  p = fmaf(e, p, -1.37538016e-1f);
+  p = fmaf(e, p, 1.91536546e-1f);
+  p = fmaf(e, p, -2.48571634e-1f);
+  p = fmaf(e, p, 3.33213240e-1f);
+  p = fmaf(e, p, -4.99996483e-1f);
+  p = fmaf(e, p, 1.0f);
+  return fmaf(e, p, ac_max(x, 0.0f));
 }
+template <class T> AC_DEVICE T ac_gelu(T x) { return T(0.5) * x * (T(1) + ac_erf(x * T(0.7071067811865476))); }
+// x tanh(log(1 + e)) for e = exp(x) is x n / (n + 2), n = e (e + 2); from x = 20 on it is x. The quotient is corrected
+// once, so that it is at most 1; at most 5 units in the last place
+AC_DEVICE float ac_mish(float x) {
+  const float e = ac_exp(ac_min(x, 20.0f)), n = e * (e + 2.0f), d = n + 2.0f, r = ac_reciprocal(d), q = n * r;
+  return x * fmaf(fmaf(-q, d, n), r, q);
+}
+AC_DEVICE double ac_mish(double x) {
+  const double e = exp(ac_min(x, 20.0)), n = e * (e + 2.0);
+  return x * (n / (n + 2.0));
+}
+// (1 + tanh u) / 2 is the sigmoid of 2 u
+template <class T> AC_DEVICE T ac_gelu_tanh(T x) { return x * ac_sigmoid(x * (T(1.5957691216057308) + T(0.07135481627260025) * x * x)); }
 
 // ---- cheaper forms where operands and results are half types (errors far below 2^-11, stated in docs/targets.md)
 AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
@@ -350,6 +374,10 @@ AC_DEVICE float ac_tanh_half(float x) {
 }
 AC_DEVICE float ac_sigmoid_half(float x) { return ac_reciprocal(1.0f + ac_ex2(x * -1.44269504f)); }
 AC_DEVICE float ac_silu_half(float x) { return x * ac_sigmoid_half(x); }
+AC_DEVICE float ac_mish_half(float x) {
+  const float e = ac_ex2(ac_min(x, 20.0f) * 1.44269504f), n = e * (e + 2.0f);
+  return x * (n * ac_reciprocal(n + 2.0f));
+}
 // x Phi(x) = max(x, 0) - |x| 2^P(|x|), P fitted to log2(erfc(|x| / sqrt 2) / 2) by least squares: absolute error below 5e-7
 AC_DEVICE float ac_gelu_half(float x) {
   const float a = ac_min(fabsf(x), 3.40282347e+38f);  // of infinity: inf * 0

@@ -1,0 +1,77 @@
+"""What functions cost on chips of SIMT cores (`targets/simt/functions.yaml`) beside what NVRTC's assembler makes of the device header, by
+pipe: a thread computes six elements and two, a quarter of the difference is one element's. No disassembler: an instruction's code is its first
+nine bits."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from functools import lru_cache
+
+import pytest
+from autocomp.targets import load_target
+from autocomp.targets.simt.expressions import function
+from autocomp.targets.simt.function_costs import function_cost
+
+from autocomp.ir.types import F16, F32
+
+CUDA = load_target("cuda:h200")
+FULL = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "rsqrt", "sqrt",
+        "div", "atan", "asin")  # fmt: skip
+HALF = ("exp", "expm1", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "div")
+OPCODES = {0x20: "fma", 0x21: "fma", 0x23: "fma", 0x24: "fma", 0x25: "fma", 0x35: "fma", 0x45: "special", 0x105: "special",
+           0x107: "special", 0x108: "special", 0x141: "branch", 0x144: "branch", 0x145: "branch", 0x147: "branch"}  # fmt: skip
+NOT_COUNTED = {0x118, 0x119, 0x14D, 0x150, 0x181, 0x182, 0x186, 0xB9}  # NOP, S2R, EXIT, RET, and what moves
+
+
+def test_functions_cost_what_the_assembler_makes_of_them():
+    apart = {}
+    for name, (wanted, there) in both().items():
+        whole, all_there = sum(wanted.values()), sum(there.values())
+        if not 1 / 1.2 <= whole / all_there <= 1.2 or abs(wanted.get("special", 0) - there["special"]) > 0.5:
+            apart[name] = (wanted, dict(there))
+    assert not apart
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu_tanh", "softplus", "mish", "tanh", "exp"])
+def test_no_branch_stands_in_an_activation(name: str):
+    """Lanes of a warp would wait for each other, and no two elements be computed side by side."""
+    assert both()[f"{name} f32"][1]["branch"] == 0
+
+
+@lru_cache(maxsize=1)
+def both() -> dict[str, tuple[dict[str, float], Counter[str]]]:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not installed")
+    if missing := CUDA.toolchain.missing():
+        pytest.skip(missing)
+    from autocomp.targets.cuda.nvrtc import compiled
+
+    cases = [(f, d) for d, names in ((F32, FULL), (F16, HALF)) for f in names]
+    text = '#include "autocomp_cuda.cuh"\n'
+    for f, d in cases:
+        value = function(f, ["v", "w"][: 2 if f == "div" else 1], d)
+        for n in (2, 6):
+            body = "".join(f"{{ const float v = x[{i * 4096}], w = x[{i * 4096 + 128}]; y[{i * 4096}] = {value}; }}\n" for i in range(n))
+            text += f'extern "C" __global__ void {f}_{d.name}_{n}(const float *__restrict__ x, float *__restrict__ y) {{\n'
+            text += f"  x += threadIdx.x; y += threadIdx.x;\n{body}}}\n"
+    code = compiled("sm_90a", "functions", text)
+    assert isinstance(code, bytes), code
+    of = sections(code)
+    out = {}
+    for f, d in cases:
+        few, many = (pipes(of[f".text.{f}_{d.name}_{n}"]) for n in (2, 6))
+        out[f"{f} {d.name}"] = (dict(function_cost(f, d, d == F16)), Counter({p: (many[p] - few[p]) / 4 for p in {*few, *many}}))
+    return out
+
+
+def pipes(code: bytes) -> Counter[str]:
+    codes = (struct.unpack_from("<Q", code, at)[0] & 0x1FF for at in range(0, len(code), 16))
+    return Counter(OPCODES.get(c, "integer") for c in codes if c not in NOT_COUNTED)
+
+
+def sections(elf: bytes) -> dict[str, bytes]:
+    """An ELF file's sections by name."""
+    at, size, count, names = struct.unpack_from("<Q", elf, 0x28)[0], *struct.unpack_from("<HHH", elf, 0x3A)
+    heads = [struct.unpack_from("<IIQQQQ", elf, at + i * size) for i in range(count)]
+    text = elf[heads[names][4] : heads[names][4] + heads[names][5]]
+    return {text[h[0] : text.index(b"\0", h[0])].decode(): elf[h[4] : h[4] + h[5]] for h in heads}
