@@ -38,7 +38,7 @@ def _expm1(x: Expr) -> Expr:
 
 
 def _mish(x: Expr) -> Expr:
-    """x n / (n + 2) for n = e (e + 2), e = exp(x): x tanh(log(1 + e)). From x = 20 on it is x (in half precision from 5.5 on: n is finite)."""
+    """x n / (n + 2) for n = e (e + 2), e = exp(x): x tanh(log(1 + e)). From x = 20 on it is x (halves: from 5.5 on, n is finite)."""
     c = lambda v: Const(x.dtype, v)
     e = _map("exp", _map("min", x, c(20.0 if x.dtype.bits > 16 else 5.5)))
     n = _map("mul", e, _map("add", e, c(2.0)))

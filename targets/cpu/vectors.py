@@ -26,8 +26,8 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _NAMED = {"round": "rint", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "mod": "mod", "floordiv": "floordiv"}
 _FLOATS = frozenset((
     "exp", "exp_nonpositive", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "gelu", "gelu_tanh", "sigmoid", "softplus", "sqrt",
-    "mish", "abs", "sign", "max", "min", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow", "fmod",
-    *_NAMED))  # fmt: skip
+    "mish", "abs", "sign", "max", "min", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow",
+    "fmod", *_NAMED))  # fmt: skip
 _FLOAT_TEXT = {
     "rsqrt": "(1.f / vf_sqrt({0}))",
     "silu": "({0} * vf_sigmoid({0}))",

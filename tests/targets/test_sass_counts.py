@@ -1,6 +1,6 @@
 """What functions cost on chips of SIMT cores (`targets/simt/functions.yaml`) beside what NVRTC's assembler makes of the device header, by
-pipe: a thread computes six elements and two, a quarter of the difference is one element's. No disassembler: an instruction's code is its first
-nine bits."""
+pipe: a thread computes six elements and two, a quarter of the difference is one element's. No disassembler: an instruction's code is its
+first nine bits."""
 
 from __future__ import annotations
 

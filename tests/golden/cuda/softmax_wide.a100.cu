@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_s
 /*
  * reduce_max_max_sumexp_cast_sub_4more_part: cast reduce_max max_sumexp sub div exp mul cast
  * schedule: tile i0 1, r0_part 1 | threads 512
- * predicted: 4.57 us, bound by latency, 3% of the roofline
+ * predicted: 4.57 us, bound by launch, 3% of the roofline
  * rule: monoids/max-sumexp: made max_sumexp f32[2, 1]
  * rule: idioms/divide-by-row: made div f32[2, 1]
  * rule: idioms/divide-by-row: made mul f32[2, 131072]
