@@ -108,7 +108,10 @@ class Scalar:
             return self.table(str(e.tensor), [self.text(a) for a in e.index])
         if isinstance(e, Map):
             return self.map(e)
-        return self.read(e.name)  # type: ignore[attr-defined]
+        if not isinstance(e, Value):
+            raise UnsupportedOp(f"'{type(e).__name__}' in an expression of elements (a recurrence reads its last step) has no form on GPUs",
+                                hint="take target cpu for such loops, or write the steps as operators of their own")  # fmt: skip
+        return self.read(e.name)
 
     def map(self, e: Map) -> str:
         if e.fn in ("add", "sub") and not self.exact and (c := _whole(e.args[1])) is not None and _small(e.args[0]):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from autocomp.targets import load_target
 
+import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.egraph.choose import choose_schedule
 from autocomp.egraph.cover import cover
@@ -75,3 +76,10 @@ def test_a_kernel_that_no_rule_cuts_names_the_condition_that_refused_most():
         choose(kernel_of(gemm(512, 256, 512)), admit, narrow)
     with pytest.raises(UnsupportedOp, match=r"no other schedule is left, no rule made one$"):
         choose(kernel_of(gemm(512, 256, 512)), admit, RuleSet())
+
+
+@pytest.mark.parametrize("target", ["cuda", "maca"])
+def test_a_recurrence_that_gpus_have_no_form_for_is_refused(target):
+    text = "graph g\ninput a: f32[1000]\n%0 = stencil(a, offsets=[[0], [1]], weights=[0.5, 0.5], steps=9)\noutput o = %0\n"
+    with pytest.raises(UnsupportedOp, match=r"a recurrence reads its last step.*no form on GPUs"):
+        autocomp.optimize(text, target=target)
