@@ -91,7 +91,7 @@ class BlockModel:
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
         if form == "map":
             terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
-            start += _one_by_one(s, chip, self.d)
+            start += _one_by_one(s, chip, self.d) + _in_bursts(s, chip, self.d)
         if direct:
             terms["latency"], behind = _direct_waiting(s, chip, self.d, t)
             start += behind
@@ -355,6 +355,14 @@ def _narrow_accesses(s: Schedule, chip: Chip, d: Demand) -> float:
     """Seconds that tensors take longer of which a thread has less than a whole access."""
     each = _elements(s, d)
     return chip.numbers["narrow_access"] * sum(p.bytes for p in d.pieces if each * p.element < WIDEST) / chip.memories[0].bandwidth
+
+
+def _in_bursts(s: Schedule, chip: Chip, d: Demand) -> float:
+    """Seconds that memory loses where a thread has several accesses of a tensor under way: reads and writes come in longer bursts, from
+    more places at once, the more the first access is among."""
+    each = _elements(s, d)
+    lost = sum(p.bytes * (1 - WIDEST / max(WIDEST, each * p.element)) for p in d.pieces)
+    return chip.numbers["bursts"] * lost / chip.memories[0].bandwidth
 
 
 def _one_by_one(s: Schedule, chip: Chip, d: Demand) -> float:
