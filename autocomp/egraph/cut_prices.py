@@ -94,6 +94,8 @@ class Prices:
                 lane, stride = f.lane_extent, f.lane_stride
             known = self._factors(s.nodes[i], picks)
             dtype, whole = known.dtype, whole and known.whole
+            if f.mnk[1] == 1 and self.chip.runs_blocks:  # no element of the other factor is used twice
+                vector += f.matrix
             words = self.chip.numbers["word_copies"] if known.dtype == "tf32" else 1.0  # they come beside products (cost/blocks.py)
             copies += known.copies / words if self.chip.runs_blocks else 0.0
             vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
