@@ -2,7 +2,7 @@
 
 /*
  * add: transpose add
- * schedule: tile i0 64, i1 64 | batch_copies
+ * schedule: tile i0 64, i1 64 | threads 512 | batch_copies
  * predicted: 4.06 us, bound by launch, 1% of the roofline
  * rule: tiling/gpu-elements: the schedule
  *
@@ -15,11 +15,11 @@
  *   add_t: f16[i0, i1] fragment = map in0_t + in1_t
  *   store out0 = add_t
  *
- * in0_t: reg (i1,1,2)(i0,8,8) lane (i1,2,32) wave (i0,1,8)
- * in1_t: reg (i1,1,2)(i0,8,8) lane (i1,2,32) wave (i0,1,8)
- * add_t: reg (i1,1,2)(i0,8,8) lane (i1,2,32) wave (i0,1,8)
+ * in0_t: reg (i1,1,2)(i0,16,4) lane (i1,2,32) wave (i0,1,16)
+ * in1_t: reg (i1,1,2)(i0,16,4) lane (i1,2,32) wave (i0,1,16)
+ * add_t: reg (i1,1,2)(i0,16,4) lane (i1,2,32) wave (i0,1,16)
  */
-extern "C" __global__ void __launch_bounds__(256) k_add(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(512) k_add(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -29,17 +29,17 @@ extern "C" __global__ void __launch_bounds__(256) k_add(const f16 *__restrict__ 
   const int i1_b = block % 3 * 64;
   block /= 3;
   const int i0_b = block * 64;
-  float in0_t[16];
-  float in1_t[16];
-  float add_t[16];
+  float in0_t[8];
+  float in1_t[8];
+  float add_t[8];
   #pragma unroll
-  for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 * 8 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_load_soon<2>(&in0_t[q * 2], in0 + (i0_b + i0_t + (q * 2) / 2 * 8)*150 + (i1_b + i1_t + (q * 2) % 2));
+  for (int q = 0; q < 4; ++q) {
+    if (i0_b + i0_t + (q * 2) / 2 * 16 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_load_soon<2>(&in0_t[q * 2], in0 + (i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2));
     else ac_fill<2>(&in0_t[q * 2], 0.0f);
   }
   #pragma unroll
-  for (int q = 0; q < 2; ++q) {
-    const int c = threadIdx.x + q * 256;
+  for (int q = 0; q < 1; ++q) {
+    const int c = threadIdx.x + q * 512;
     const int row = (c / 8) % 32 * 2 + (c / 8) / 32, col = ac_chunk<128>(c / 8, c % 8) * 8;
     ac_copy<16>(smem + 0 + c * 16, in1 + ((i0_b + (col)) + (i1_b + (row))*264), i0_b + (col) < 264 && i1_b + (row) < 150);
   }
@@ -47,15 +47,15 @@ extern "C" __global__ void __launch_bounds__(256) k_add(const f16 *__restrict__ 
   ac_wait<0>();
   ac_sync();
   #pragma unroll
-  for (int r = 0; r < 16; ++r) {
-    in1_t[r] = ac_held(*(const f16 *)(smem + 0 + ac_swizzle<128>(((i1_t + r % 2)) % 2 * 32 + ((i1_t + r % 2)) / 2, ((i0_t + r / 2 * 8)) * 2)));
+  for (int r = 0; r < 8; ++r) {
+    in1_t[r] = ac_held(*(const f16 *)(smem + 0 + ac_swizzle<128>(((i1_t + r % 2)) % 2 * 32 + ((i1_t + r % 2)) / 2, ((i0_t + r / 2 * 16)) * 2)));
   }
   #pragma unroll
-  for (int r = 0; r < 16; ++r) {
+  for (int r = 0; r < 8; ++r) {
     add_t[r] = (in0_t[r] + in1_t[r]);
   }
   #pragma unroll
-  for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 * 8 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 * 8)*150 + (i1_b + i1_t + (q * 2) % 2), &add_t[(q * 2)]);
+  for (int q = 0; q < 4; ++q) {
+    if (i0_b + i0_t + (q * 2) / 2 * 16 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2), &add_t[(q * 2)]);
   }
 }
