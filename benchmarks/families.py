@@ -2,6 +2,7 @@
 
     python -m benchmarks.families                       eight functions of each family, seed 1
     python -m benchmarks.families --seed 7 --count 4 --only attention,scans
+    python -m benchmarks.families --problems textbook   problems of textbooks in strict f32: textbook_draws.py
     python -m benchmarks.families --list                what is drawn, without a device
     python -m benchmarks.families --predict --target cuda:h200      predicted shares of the roofline, without a device
     python -m benchmarks.families --out families.json --autotune
@@ -21,6 +22,7 @@ time of one program is in the JSON.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import sys
@@ -30,6 +32,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -39,15 +42,19 @@ from autocomp.targets import load_target
 import autocomp
 from autocomp.cost.roofline import memory_time
 from benchmarks.cost_draw import written_back
-from benchmarks.family_draws import FAMILIES, Case, drawn, moved
+from benchmarks.family_draws import FAMILIES, Case, moved
 from benchmarks.gpu import Bench, Run, reference
+from benchmarks.textbook_draws import PROBLEMS
 
 Key = tuple[str, int, int]  # family, seed, which
+SETS = {"layers": FAMILIES, "textbook": PROBLEMS}
+ALL = FAMILIES | PROBLEMS
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", default="", help="names of families, separated by commas")
+    p.add_argument("--problems", choices=list(SETS), default="layers", help="layers of models in all types, or problems of textbooks in strict f32")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--count", type=int, default=8, help="functions of each family")
     p.add_argument("--rounds", type=int, default=12)
@@ -59,10 +66,10 @@ def main() -> None:
     p.add_argument("--predict", action="store_true", help="compile for the target, print the predicted shares of its roofline and stop")
     p.add_argument("--out", help="write all figures as JSON")
     args = p.parse_args()
-    names = args.only.split(",") if args.only else list(FAMILIES)
-    unknown = [n for n in names if n not in FAMILIES]
+    names = args.only.split(",") if args.only else list(SETS[args.problems])
+    unknown = [n for n in names if n not in ALL]
     if unknown:
-        sys.exit(f"no family {unknown[0]}; there are {', '.join(FAMILIES)}")
+        sys.exit(f"no family {unknown[0]}; there are {', '.join(ALL)}")
     keys = [(n, args.seed, i) for n in names for i in range(args.count)]
     if args.list:
         print("\n".join(f"{n:24} {_case((n, s, i), args.count).name}" for n, s, i in keys))
@@ -101,7 +108,8 @@ def main() -> None:
 
 
 def _case(key: Key, count: int) -> Case:
-    return drawn(key[0], key[1], count)[key[2]]
+    family, seed, i = key
+    return ALL[family](Random(f"{family}/{seed}/{i}"))
 
 
 def program_of(torch: Any, case: Case, target: str) -> tuple[Any, Any, tuple[Any, ...]]:
@@ -114,7 +122,8 @@ def program_of(torch: Any, case: Case, target: str) -> tuple[Any, Any, tuple[Any
         def forward(self, *xs: Any) -> Any:
             return f(*xs)
 
-    return autocomp.optimize(Apply().eval(), example_inputs=operands, target=target, allow_tf32=case.tf32), f, operands
+    module = f if isinstance(f, torch.nn.Module) else Apply().eval()
+    return autocomp.optimize(module, example_inputs=operands, target=target, allow_tf32=case.tf32), f, operands
 
 
 def predict(torch: Any, keys: Sequence[Key], args: argparse.Namespace) -> None:
@@ -217,7 +226,7 @@ def check(bench: Bench, f: Any, operands: tuple[Any, ...], outputs: dict[str, An
         run()
     t.cuda.synchronize()
     worst = 0.0
-    exact = tuple(reference(t, f, operands))
+    exact = tuple(reference(t, copy.deepcopy(f).double() if isinstance(f, t.nn.Module) else f, operands))
     for g, v, o in zip(got, exact, own):
         if o.is_floating_point():
             off = float((g.double().reshape(v.shape) - v.double()).norm() / v.double().norm().clamp(min=1e-30))

@@ -59,10 +59,11 @@ def carried(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
 
 
 def _own(s: Schedule, d: Demand) -> bool:
-    """Whether threads fold results of their own, one access each at least, in whose tensors neighbours belong to different results."""
-    rows = {a.name for a in d.roles.rows}
-    apart = all(rows & set(run) for a in d.operands for run in a.runs if run)
-    widest = WIDEST / min((a.element for a in d.operands), default=F32)
+    """Whether threads fold results of their own, one access each at least, in whose tensors neighbours belong to different results.
+    Elements of windows are read one by one, since the next tap's begin anywhere."""
+    rows, runs = {a.name for a in d.roles.rows}, [run for a in d.operands for run in a.runs if run]
+    apart = (any if d.windows else all)(rows & set(run) for run in runs)  # weights of windows are the same for neighbours
+    widest = 1.0 if d.windows else WIDEST / min((a.element for a in d.operands), default=F32)
     tile = dict(s.tile)
     places = prod(power_of_two(min(tile.get(a.name, d.extent[a.name]), d.extent[a.name])) for a in d.roles.rows)
     return apart and not d.roles.cols and places >= constant("employed") * s.threads * widest
@@ -75,8 +76,9 @@ def _resident(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
 
 
 def _elements(s: Schedule, d: Demand, t: Tile) -> float:
-    """Elements of rows in one piece that a thread keeps."""
-    return t.elements / (s.threads * s.cluster)
+    """Elements of rows in one piece that a thread keeps; of windows each element of a strip of them once (`window_strips`)."""
+    again = min(d.windows.again**0.5, max(1.0, d.size("rows", dict(s.tile)) / s.threads)) if d.windows else 1.0
+    return t.elements / (s.threads * s.cluster * again)
 
 
 def _apart(d: Demand, tile: Mapping[str, int]) -> int:

@@ -61,7 +61,8 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
         products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
         turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
-        slot = float(depth * (rows + n) * max((a.element for a in d.operands if a.factor), default=2))
+        held = -(-rows // chip.granule[0]) * chip.granule[0] if patches else rows  # bulk copies bring a whole instruction's rows
+        slot = float(depth * (held + n) * max((a.element for a in d.operands if a.factor), default=2))
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line, extent) - 1) for a in d.operands)
     if roles.form == "contract":
