@@ -54,7 +54,9 @@ ALL = FAMILIES | PROBLEMS
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--only", default="", help="names of families, separated by commas")
-    p.add_argument("--problems", choices=list(SETS), default="layers", help="layers of models in all types, or problems of textbooks in strict f32")
+    p.add_argument(
+        "--problems", choices=list(SETS), default="layers", help="layers of models in all types, or problems of textbooks in strict f32"
+    )
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--count", type=int, default=8, help="functions of each family")
     p.add_argument("--rounds", type=int, default=12)

@@ -187,7 +187,8 @@ def _far(chip: Chip, w: Work, blocks: int) -> float:
 def _clusters(s: Schedule, chip: Chip, t: Tile) -> int:
     """Clusters that share a depth and run at once. A core takes as many blocks as have room for their rings and for the parts of sums that
     they receive: cuOccupancyMaxActiveClusters gives 15 of 8 and 30 of 4 blocks with 8 slots of 16 KB, 30 and 60 with 6, an H200."""
-    sums = -(-t.shape[0] // TEAM_ROWS) * TEAM_ROWS * t.shape[1]
+    m, n, _ = t.shape or (1, 1, 1)
+    sums = -(-m // TEAM_ROWS) * TEAM_ROWS * n
     held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + chip.numbers["shared_reserved"]
     threads = TEAM * (s.workers + 1)
     registers = threads * (sums / (TEAM * s.workers) + chip.numbers["beside_sums"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import prod, sqrt
 
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.copies import WIDEST
@@ -77,7 +77,7 @@ def _resident(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
 
 def _elements(s: Schedule, d: Demand, t: Tile) -> float:
     """Elements of rows in one piece that a thread keeps; of windows each element of a strip of them once (`window_strips`)."""
-    again = min(d.windows.again**0.5, max(1.0, d.size("rows", dict(s.tile)) / s.threads)) if d.windows else 1.0
+    again = min(sqrt(d.windows.again), max(1.0, d.size("rows", dict(s.tile)) / s.threads)) if d.windows else 1.0
     return t.elements / (s.threads * s.cluster * again)
 
 
