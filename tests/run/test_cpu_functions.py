@@ -22,7 +22,7 @@ FUNCTIONS = {
     "erf": (special.erf, (-5.0, 5.0), 3),
     "sigmoid": (special.expit, (-80.0, 80.0), 4),
     "log1p": (np.log1p, (-0.999, 1e6), 4),
-    "mish": (lambda x: x * np.tanh(np.logaddexp(0, x)), (-80.0, 80.0), 5),
+    "mish": (lambda x: x * np.tanh(np.logaddexp(0, x)), (-80.0, 80.0), 6),
     "expm1": (np.expm1, (-30.0, 88.0), 3),
     "log2": (np.log2, (1e-37, 1e37), 2),
     "sin": (np.sin, (-9e5, 9e5), 2),

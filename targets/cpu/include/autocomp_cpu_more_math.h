@@ -1,7 +1,7 @@
 /* Further elementary functions of vectors: powers, circular and hyperbolic functions, their inverses, remainders. Part of autocomp_cpu_math.h.
  *
  * Largest errors in units in the last place (ulp): expm1 3, log2 2, sin and cos 2, tan 4, atan 3, asin 3, acos 3, sinh 5, cosh 5,
- * asinh 5, acosh 4, atanh 5, pow 2, mish 5, gelu(tanh) 1e-6 of its operand. Lanes with rare operands (angles beyond a million, powers of what
+ * asinh 5, acosh 4, atanh 5, pow 2, mish 6, gelu(tanh) 1e-6 of its operand. Lanes with rare operands (angles beyond a million, powers of what
  * is not finite) are done one by one by the C library. tests/run/test_cpu_functions.py holds every form to these bounds.
  */
 #ifndef AUTOCOMP_CPU_MORE_MATH_H

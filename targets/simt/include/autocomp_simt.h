@@ -317,7 +317,7 @@ AC_DEVICE int ac_ordinal(float x) {
 }
 template <class T> AC_DEVICE bool ac_isinf(T x) { return x == ac_inf<T>() || x == -ac_inf<T>(); }
 AC_DEVICE double ac_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
-// a quarter of the divisor has no reciprocal below the normal numbers, which the unit would make 0: at most 5 units in the last place
+// a quarter of the divisor has no reciprocal below the normal numbers, which the unit would make 0: at most 6 units in the last place
 AC_DEVICE float ac_sigmoid(float x) { return ac_reciprocal(fmaf(ac_exp(-x), 0.25f, 0.25f)) * 0.25f; }
 AC_DEVICE double ac_silu(double x) { return x / (1.0 + exp(-x)); }
 AC_DEVICE float ac_silu(float x) { return x * ac_sigmoid(x); }
@@ -337,7 +337,7 @@ AC_DEVICE float ac_softplus(float x) {
 }
 template <class T> AC_DEVICE T ac_gelu(T x) { return T(0.5) * x * (T(1) + ac_erf(x * T(0.7071067811865476))); }
 // x tanh(log(1 + e)) for e = exp(x) is x n / (n + 2), n = e (e + 2); from x = 20 on it is x. The quotient is corrected
-// once, so that it is at most 1; at most 5 units in the last place
+// once, so that it is at most 1; at most 6 units in the last place
 AC_DEVICE float ac_mish(float x) {
   const float e = ac_exp(ac_min(x, 20.0f)), n = e * (e + 2.0f), d = n + 2.0f, r = ac_reciprocal(d), q = n * r;
   return x * fmaf(fmaf(-q, d, n), r, q);
