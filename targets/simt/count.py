@@ -222,10 +222,11 @@ class Counter(Printer):
         return min(e, tile_of(self.p, axis)) if axis in grid else e
 
     def access(self, layout: Layout, t: Tensor, converted: bool, store: bool = False, more: list[Any] | None = None,
-               part: float = 1.0) -> None:  # fmt: skip
-        """Counts the accesses of a value's registers to a view. `part`: of them those that are made."""
+               part: float = 1.0, v: int = 0) -> None:  # fmt: skip
+        """Counts the accesses of a value's registers to a view. `part`: of them those that are made; `v`: elements of each, if not as wide
+        as they may be."""
         x, costs = self.samples, table()
-        v = self.vector(layout, t)
+        v = v or self.vector(layout, t)
         r, each = x.registers(layout, v)
         each *= part
         at = x.at(layout, r)
@@ -269,23 +270,25 @@ class Counter(Printer):
 
     def elements(self, dst: str, layout: Layout, expr: Expr) -> None:
         self.loading = False
-        if isinstance(expr, Gather) and (t := wide_gathers.wide(self, dst, layout, expr)):
-            self.gathered(layout, expr, t)
+        if isinstance(expr, Gather) and (t := wide_gathers.rows(self.p, dst, expr)):
+            self.gathered(layout, expr, t, self.vector(layout, t) if wide_gathers.wide(self, dst, layout, expr) else 1)
             return
         waits = self.compute(expr, layout.registers)
         self.wait("arithmetic", 1)
         if waits:
             self.wait("special", 1)
 
-    def gathered(self, layout: Layout, e: Gather, t: Tensor) -> None:
-        """Rows read in vectors: their accesses, and a clamp of each index that nothing bounds."""
-        times = layout.registers / self.vector(layout, t)
-        for i, n in zip(e.index, t.shape, strict=True):
-            if not wide_gathers.bounded(self.p, i, n):
-                self.spend({"integer": CLAMP}, times)
-                self.compute(i, times)
-        self.access(layout, t, t.dtype in SHORT_FLOATS)
+    def gathered(self, layout: Layout, e: Gather, t: Tensor, v: int) -> None:
+        """Elements of rows, `v` an access. Vectors bound what nothing else bounds; elements alone bound every index, of which compilers
+        bound the row once for its elements."""
+        times = layout.registers / v
+        free = [i for i, n in zip(e.index, t.shape, strict=True) if v == 1 or not wide_gathers.bounded(self.p, i, n)]
+        self.spend({"integer": CLAMP}, times * (1 if v == 1 else len(free)))
+        for i in free:
+            self.compute(i, times)
+        self.access(layout, t, t.dtype in SHORT_FLOATS, v=v)
         self.wait("load", 1)
+        self.wait("arithmetic", 1)
         self.reads(t.buffer, self.footprint(t)[0])
 
     def map(self, s: Stmt) -> None:

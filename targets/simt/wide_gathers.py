@@ -36,6 +36,12 @@ def view(p: TileProgram, dst: str, e: Expr) -> Tensor | None:
     return Tensor(t.name, t.dtype, axes, tuple(p.extent(a) for a in axes), t.buffer, t.shape, index, constant=t.constant)
 
 
+def rows(p: TileProgram, dst: str, e: Expr) -> Tensor | None:
+    """The same, where the innermost index is bounded: what lies side by side are elements of one row."""
+    t = view(p, dst, e)
+    return t if t is not None and isinstance(e, Gather) and bounded(p, e.index[-1], t.shape[-1]) else None
+
+
 def bounded(p: TileProgram, i: Expr, size: Dim) -> bool:
     """Whether an index is one of the dimension's wherever its axes are inside their extents."""
     if not isinstance(i, Index):
@@ -70,7 +76,7 @@ def _axes(p: TileProgram, i: Expr) -> list[str]:
 
 def wide(at: Printer, dst: str, layout: Layout, e: Expr) -> Tensor | None:
     """The view that a map reads, where the schedule asks for vectors and its accesses are some."""
-    t = view(at.p, dst, e) if "wide_gathers" in at.directives else None
+    t = rows(at.p, dst, e) if "wide_gathers" in at.directives else None
     return t if t is not None and at.wants("wide_gathers", at.vector(layout, t) > 1) else None
 
 
