@@ -28,7 +28,7 @@ RESIDUAL = product("%1 = gelu(%0)\n%2 = add(%1, r)", r=f"f16[{M}, {N}]")
 CUT = product(f"%1 = slice(r, starts=[0, 0], limits=[{M}, {N}], steps=[1, 1])\n%2 = add(%0, %1)", r=f"f16[{M}, {N + 2}]")
 TALL = graph({"a": "f16[8192, 768]", "b": f"f16[768, {R.choice((2816, 3072, 3328))}]"}, "%0 = matmul(a, b)\n%1 = gelu(%0)")
 HEADS = attention(BATCH, 12, 512, 64)
-SHORT = attention(BATCH, 12, 500, 64)  # keys that fill no fractals: scores stay in single precision
+SINGLE = HEADS.replace("f16", "bf16")  # scores of bf16 are in single precision on NPUs
 CAUSAL = attention(4, 16, 1024, HEAD, causal=True)
 NORM = graph({"x": f"f16[{ROWS}, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%0 = layer_norm(x, g, b, axes=[1])")
 WIDE = graph({"x": f"f32[{ROWS // 10}, 131072]"}, "%0 = softmax(x, axes=[1])")
@@ -57,7 +57,7 @@ ODD = graph({"x": "f16[16271027]", "y": "f16[16271027]"}, "%0 = erf(x)\n%1 = abs
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
-    "fused_scale": (SHORT, "910b"), "handed_fractals": (CAUSAL, "910b"), "half_scores": (HEADS, "910b"),
+    "fused_scale": (SINGLE, "910b"), "handed_fractals": (SINGLE, "910b"), "half_scores": (HEADS, "910b"),
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
     "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"),
 }  # fmt: skip
