@@ -265,6 +265,14 @@ def _scaled_rows(r: Random) -> tuple[Inputs, str]:
     return {"a": f"{dtype}[{m}, {n}]", "g": f"{dtype}[{n}]"}, f"{lines}\n%4 = mul(a, %3)\n%5 = mul(%4, g)"
 
 
+def _quantised_rows(r: Random) -> tuple[Inputs, str]:
+    """Rows rounded to multiples of their largest number's 127th part."""
+    m, n, dtype = r.choice((3, 37, 100)), r.choice((96, 512, 1111)), r.choice(("f32", "bf16"))
+    wide = "%0 = cast(a, to=\"f32\")\n%1 = abs(%0)" if dtype != "f32" else "%0 = neg(a)\n%1 = abs(a)"
+    lines = f"{wide}\n%2 = reduce_max(%1, axes=[1], keepdims=True)\n%3 = mul(%2, const(0.007874016, f32))\n%4 = div(%0, %3)\n%5 = round(%4)"
+    return {"a": f"{dtype}[{m}, {n}]"}, lines
+
+
 def _depthwise(r: Random) -> tuple[Inputs, str]:
     """Windows of each channel alone; channels may lie innermost in what is read."""
     n, c, side, w = r.choice((1, 2, 16)), r.choice((3, 32, 40)), r.choice((21, 37, 56)), r.choice((3, 5))
@@ -344,7 +352,8 @@ FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make 
     _winograd: ("contract", "chain", "map"), _tapped: ("contract", "map"), _scan: ("scan", "reduce", "map"), _lookup: ("map",),
     _residual: ("contract", "map"), _wide_residual: ("contract", "map"), _streamed: ("map",), _computed_factor: ("contract", "map"),
     _heads: ("online", "contract", "reduce", "map"),
-    _causal_attention: ("online", "contract", "reduce", "map"), _scaled_rows: ("reduce", "map"), _depthwise: ("contract", "reduce", "map"),
+    _causal_attention: ("online", "contract", "reduce", "map"), _scaled_rows: ("reduce", "map"),
+    _quantised_rows: ("reduce", "map"), _depthwise: ("contract", "reduce", "map"),
     _joined: ("map",), _line: ("map",), _column_variance: ("reduce", "map"), _chosen_sums: ("reduce", "map"),
     _scattered: ("reduce", "map"), _open_rows: ("reduce", "map"), _stencil: ("map",), _rows_of_stencils: ("map",),
     _byte_convolution: ("contract", "map"), _few_channels: ("contract", "map"),
@@ -363,6 +372,7 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "turned_store": (_depthwise, _batched, _product), "window_strips": (_depthwise, _window),
     "stage_windows": (_depthwise, _window, _byte_convolution),
     "unroll_and_jam": (_depthwise, _window, _scan), "cache_windows": (_tapped,), "index_set_split": (_joined,), "one_load": (_joined,),
-    "wide_gathers": (_lookup,), "peel_tail": (_line,), "common_values": (_column_variance,), "skip_neutral": (_chosen_sums, _scattered),
+    "wide_gathers": (_lookup,), "shared_divisors": (_quantised_rows,),
+    "peel_tail": (_line,), "common_values": (_column_variance,), "skip_neutral": (_chosen_sums, _scattered),
     "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
 }  # fmt: skip

@@ -50,6 +50,7 @@ _TABLE = (
     Directive("peel_tail", "whole tiles of a map move whole vectors, and only the tile that an end cuts moves its elements one by one"),
     Directive("one_load", "a choice between elements of one tensor is one load from a chosen place"),
     Directive("wide_gathers", "elements of a row whose number a tensor says are read in vectors, and the number is bounded once for them"),
+    Directive("shared_divisors", "quotients by what several elements of a thread share are products with its reciprocal, corrected"),
     Directive("common_values", "a quotient or another special function that stands twice, or is the same along an axis, is computed once"),
     Directive("skip_neutral", "turns in which a sum takes in nothing are not run: each lane of a wave looks at one"),
     Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),

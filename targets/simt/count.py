@@ -8,7 +8,7 @@ What functions cost is a table (functions.yaml).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil, prod
 from typing import Any
@@ -273,7 +273,7 @@ class Counter(Printer):
         if isinstance(expr, Gather) and (t := wide_gathers.rows(self.p, dst, expr)):
             self.gathered(layout, expr, t, self.vector(layout, t) if wide_gathers.wide(self, dst, layout, expr) else 1)
             return
-        waits = self.compute(expr, layout.registers)
+        waits = self.compute(expr, layout.registers, self.scalar(layout, "r").by_shared)
         self.wait("arithmetic", 1)
         if waits:
             self.wait("special", 1)
@@ -304,8 +304,9 @@ class Counter(Printer):
         if s.dst in self.place.shared:
             self.share(s.dst)
 
-    def compute(self, e: Expr, times: float) -> bool:
-        """Counts an expression, evaluated so often; whether it takes special functions."""
+    def compute(self, e: Expr, times: float, by_shared: Callable[[Map], bool] = lambda e: False) -> bool:
+        """Counts an expression, evaluated so often; whether it takes special functions. `by_shared`: whether a quotient is a product with a
+        reciprocal that several elements share (`shared_divisors`)."""
         special, fused, often_written = False, set(), written(e)
         for x in postorder(e):
             if isinstance(x, Map):
@@ -327,7 +328,7 @@ class Counter(Printer):
             elif isinstance(x, Inside):
                 self.spend({"integer": 1}, times * len(x.guard))
             elif isinstance(x, Map) and id(x) not in fused:
-                cost = cost_of(x, self.half)
+                cost = table()["shared"] if by_shared(x) else cost_of(x, self.half)
                 if cost.get("special") and cost.get("branch"):  # its slow path: compilers overlap none of them, and know no two to be one
                     often = times * max(1, often_written[x])
                     self.spend(cost, often)

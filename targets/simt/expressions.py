@@ -88,14 +88,16 @@ class Scalar:
     is of a half type, so that functions of wider values between may be as cheap as for half types. `relative`: whether a factor that all
     exponentials below one maximum share may be off. `word(value)`: the four bytes around the point, of a value of bytes that has them in
     one register; "" elsewhere. `index`: text of an index expression. `far(value)`: whether a value may be too large or small for the cheap
-    forms (`extremes`). `lanes`: whether threads run in lockstep, so that one that jumps makes others wait."""
+    forms (`extremes`). `lanes`: whether threads run in lockstep, so that one that jumps makes others wait. `shared(value)`: whether several
+    elements around the point read the same (`shared_divisors`)."""
 
     def __init__(self, read: Callable[[str], str], table: Callable[[str, list[str]], str], at: Callable[[str], str],
                  exact: bool = False, half: bool = False, relative: bool = False, word: Callable[[str], str] = lambda name: "",
                  index: Callable[[Aff, Callable[[str], str]], str] = index,
-                 far: Callable[[str], bool] = lambda name: False, lanes: bool = True) -> None:  # fmt: skip
+                 far: Callable[[str], bool] = lambda name: False, lanes: bool = True,
+                 shared: Callable[[Expr], bool] = lambda e: False) -> None:  # fmt: skip
         self.read, self.table, self.at, self.word, self.index, self.far, self.lanes = read, table, at, word, index, far, lanes
-        self.exact, self.half, self.relative = exact, half, relative
+        self.exact, self.half, self.relative, self.shared = exact, half, relative, shared
 
     def text(self, e: Expr) -> str:
         if isinstance(e, Const):
@@ -138,11 +140,21 @@ class Scalar:
         if e.fn in _WRAPS and of.is_int and of.bits >= 16 and _of_data(e):
             return wrapping(e.fn, args, of)
         far = e.fn in ("div", "rsqrt") and reaches(e.args[-1], self.far)
-        text = function(e.fn, args, working(of), False) if far else function(e.fn, args, of, self.half)
+        if self.by_shared(e):
+            text = f"ac_divide({', '.join(args)})"
+        else:
+            text = function(e.fn, args, working(of), False) if far else function(e.fn, args, of, self.half)
         if rounds(e.dtype, self.exact):
             return f"ac_round<{e.dtype.name}>({text})"
         return f"({held(e.dtype)})({text})" if e.dtype.is_int and e.dtype.bits < 32 else text
 
+
+    def by_shared(self, e: Map) -> bool:
+        """Whether an expression is a quotient of f32, in no cheaper form, by what several elements share."""
+        if e.fn != "div" or working(e.args[0].dtype) != F32:
+            return False
+        cheap = (self.half or e.args[0].dtype in SHORT_FLOATS) and not reaches(e.args[1], self.far)
+        return not cheap and self.shared(e.args[1])
 
     def small(self, e: Expr, minus: int) -> str:
         """An integer of at most 16 bits, less a constant, as a float."""

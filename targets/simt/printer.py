@@ -19,6 +19,7 @@ from autocomp.targets.simt import (
     prefetch_factors,
     products,
     scans,
+    shared_divisors,
     skip_masks,
     skip_neutral,
     software_pipeline,
@@ -493,7 +494,8 @@ class Printer(Coordinates):
         """Texts of expressions at register `r` of a layout."""
         word = (lambda n: self.word_at(n, layout)) if r == "r" else lambda n: ""
         return Scalar(lambda n: self.read_at(n, layout, r), self.table, lambda a: self.coordinate(layout, a, r),
-                      self.exact, self.half, self.relative, word, self.index, self.extreme)  # fmt: skip
+                      self.exact, self.half, self.relative, word, self.index, self.extreme,
+                      shared=lambda e: shared_divisors.shared(self, layout, e))  # fmt: skip
 
     def needless(self, s: Stmt, layout: Layout) -> str:
         """The condition under which a map's mask of indices holds in the whole of a loop's tile, "" where no scheme asks for that."""

@@ -51,6 +51,9 @@ COLUMNS = graph({"x": "f32[20011, 7]"},
 MAPPED = graph({"x": "f16[64, 64, 1024]", "w": "f16[64, 1024, 64]"}, "%0 = exp(x)\n%1 = matmul(%0, w)")
 SCATTERED = graph({"x": f"f32[{ROWS}, 768]", "at": "i64[2000, 1]", "u": "f32[2000, 768]"},
                   '%0 = scatter_nd(x, at, u, reduction="add")')  # fmt: skip
+QUANTISED = graph({"x": f"bf16[{ROWS}, 8960]"},
+                  "%x = cast(x, to=\"f32\")\n%0 = abs(%x)\n%1 = reduce_max(%0, axes=[1], keepdims=1)\n%2 = div(%x, %1)\n"
+                  "%3 = mul(%2, const(127, f32))\n%4 = round(%3)\n%5 = cast(%4, to=\"i8\")")  # fmt: skip
 LOOKED_UP = graph({"t": "f16[50304, 776]", "i": f"i64[{ROWS}]"}, "%0 = gather(t, i, axis=0)\n%1 = neg(%0)")
 ODD = graph({"x": "f16[16271027]", "y": "f16[16271027]"}, "%0 = erf(x)\n%1 = abs(y)\n%2 = log1p(%1)\n%3 = mul(%0, %2)")
 # directive -> (graph, chip); by the price of the schedule
@@ -66,7 +69,8 @@ COUNTED = {
     "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "a100"), "batch_copies": (TURNED, "h200"),
     "prefetch_behind_reduction": (NORM, "h200"), "prefetch_factors": (MAPPED, "h200"), "window_strips": (WINDOWS, "h200"),
     "turned_store": (MIXED, "h200"), "one_load": (HALVES, "h200"), "peel_tail": (ODD, "h200"),
-    "wide_gathers": (LOOKED_UP, "h200"), "common_values": (COLUMNS, "h200"), "skip_neutral": (SCATTERED, "h200"),
+    "wide_gathers": (LOOKED_UP, "h200"), "shared_divisors": (QUANTISED, "h200"),
+    "common_values": (COLUMNS, "h200"), "skip_neutral": (SCATTERED, "h200"),
 }  # fmt: skip
 
 

@@ -59,6 +59,7 @@ VARIANCE = graph({"x": "f32[20011, 7]"},
                  f"%0 = reduce_sum(x, axes=[0], keepdims=1)\n%1 = mul(%0, const({1 / 20011}, f32))\n%2 = sub(x, %1)\n"
                  f"%3 = mul(%2, %2)\n%4 = reduce_sum(%3, axes=[0])\n%5 = mul(%4, const({1 / 20010}, f32))")  # fmt: skip
 MAPPED = graph({"x": "f16[64, 256]", "w": "f16[256, 40]"}, "%0 = exp(x)\n%1 = matmul(%0, w)")
+QUANTISED = graph({"x": "f32[12, 200]", "s": "f32[12, 1]"}, "%0 = div(x, s)\n%1 = round(%0)")
 LOOKED_UP = graph({"t": "f16[70, 72]", "i": "i64[37]"}, "%0 = gather(t, i, axis=0)")
 KERNELS = {
     "residual behind gelu": (WEIGHTS, by_hand(TILE, **TEAM), 3),
@@ -77,6 +78,7 @@ KERNELS = {
     "variance by columns": (VARIANCE, by_hand({"i0": 4, "r0": 512}, threads=64), 0),
     "a scattered sum": (SCATTERED, by_hand({"i0": 1, "i1": 256, "r0": 1}, threads=64), 0),
     "looked-up rows": (LOOKED_UP, by_hand({"i0": 16, "i1": 64}, threads=64), 0),
+    "rounded rows": (QUANTISED, by_hand({"i0": 1, "i1": 256}, threads=64), 0),
     "a computed factor": (MAPPED, by_hand({"i0": 32, "i1": 32, "r0": 64}, stages=3, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip

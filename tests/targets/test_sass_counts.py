@@ -11,7 +11,7 @@ from functools import lru_cache
 import pytest
 from autocomp.targets import load_target
 from autocomp.targets.simt.expressions import function
-from autocomp.targets.simt.function_costs import function_cost
+from autocomp.targets.simt.function_costs import function_cost, table
 
 from autocomp.ir.types import F16, F32
 
@@ -39,6 +39,10 @@ def test_no_branch_stands_in_an_activation(name: str):
     assert both()[f"{name} f32"][1]["branch"] == 0
 
 
+def test_no_branch_stands_in_a_quotient_by_what_is_shared():
+    assert both()["shared quotient f32"][1]["branch"] == 0
+
+
 @lru_cache(maxsize=1)
 def both() -> dict[str, tuple[dict[str, float], Counter[str]]]:
     pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not installed")
@@ -54,6 +58,10 @@ def both() -> dict[str, tuple[dict[str, float], Counter[str]]]:
             body = "".join(f"{{ const float v = x[{i * 4096}], w = x[{i * 4096 + 128}]; y[{i * 4096}] = {value}; }}\n" for i in range(n))
             text += f'extern "C" __global__ void {f}_{d.name}_{n}(const float *__restrict__ x, float *__restrict__ y) {{\n'
             text += f"  x += threadIdx.x; y += threadIdx.x;\n{body}}}\n"
+    for n in (2, 6):  # by what they share (shared_divisors)
+        body = "".join(f"y[{i * 4096}] = ac_divide(x[{i * 4096}], w); " for i in range(n))
+        text += f'extern "C" __global__ void shared_{n}(const float *__restrict__ x, float *__restrict__ y) {{\n'
+        text += f"  const float w = x[blockIdx.x]; x += threadIdx.x; y += threadIdx.x;\n  {body}\n}}\n"
     code = compiled("sm_90a", "functions", text)
     assert isinstance(code, bytes), code
     of = sections(code)
@@ -61,6 +69,8 @@ def both() -> dict[str, tuple[dict[str, float], Counter[str]]]:
     for f, d in cases:
         few, many = (pipes(of[f".text.{f}_{d.name}_{n}"]) for n in (2, 6))
         out[f"{f} {d.name}"] = (dict(function_cost(f, d, d == F16)), Counter({p: (many[p] - few[p]) / 4 for p in {*few, *many}}))
+    few, many = (pipes(of[f".text.shared_{n}"]) for n in (2, 6))
+    out["shared quotient f32"] = (dict(table()["shared"]), Counter({p: (many[p] - few[p]) / 4 for p in {*few, *many}}))
     return out
 
 

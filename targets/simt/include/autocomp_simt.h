@@ -367,6 +367,15 @@ AC_DEVICE float ac_div_half(float a, float b) {
   const float r = ac_reciprocal(b), q = a * r, e = fmaf(-q, b, a);
   return e != 0.0f && fabsf(e) <= 3.40282347e+38f ? fmaf(e, r, q) : q;  // where nothing is left, q keeps its zero's sign
 }
+// x / y where several x have one y (directive shared_divisors): what y alone decides is computed once, as nothing jumps. Corrected twice, as a
+// division is: what rounds or compares it decides the same. Results below the normal numbers are within two of their steps
+AC_DEVICE float ac_divide(float x, float y) {
+  const float k = fabsf(y) < 5.42101086e-20f ? 1.84467441e+19f : fabsf(y) > 1.84467441e+19f ? 5.42101086e-20f : 1.0f;
+  const float d = y * k, a = x * k, s = ac_reciprocal(d), nearer = fmaf(fmaf(-d, s, 1.0f), s, s);
+  const float r = fabsf(nearer) <= 3.40282347e+38f ? nearer : s;  // of 0 and infinity as they are
+  const float q = a * r, e = fmaf(-q, d, a), near = fmaf(e, r, q), last = fmaf(fmaf(-near, d, a), r, near);
+  return e != 0.0f && fabsf(e) <= 3.40282347e+38f ? last : q;  // where nothing is left, q keeps its zero's sign
+}
 AC_DEVICE float ac_tanh_half(float x) {
   const float e = ac_ex2(fabsf(x) * -2.88539008f);
   const float near = x * fmaf(x * x, -0.333333343f, 1.0f);  // where 1 - e has lost its digits

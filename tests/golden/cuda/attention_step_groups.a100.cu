@@ -2,7 +2,7 @@
 
 /*
  * matmul_mul_softmax_weighted_sum_join: reshape reshape broadcast broadcast reshape reshape transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 1, i2 1, i3 128, r1_part 4 | threads 128 | thread_partials | skip_masks
+ * schedule: tile i0 1, i1 1, i2 1, i3 128, r1_part 4 | threads 128 | shared_divisors | thread_partials | skip_masks
  * predicted: 4.31 us, bound by launch, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 8, 1, 128]
  * rule: fusion/epilogue: matmul into operand 0 of mul
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    cast_t[r] = (n_s_t[r] / n_s_t2[0]);
+    cast_t[r] = ac_divide(n_s_t[r], n_s_t2[0]);
   }
   for (int q = 0; q < 1; ++q) {
     if (lane / 16 == 0 && wave % 2 == 0 && wave / 2 == 0) ac_store<8>(out0 + i0_b*1024 + i1_b*512 + i2_b*128 + (i3_t + (q * 8)), &cast_t[(q * 8)]);
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
 
 /*
  * matmul_mul_softmax_weighted_sum_part: reshape reshape broadcast broadcast reshape reshape transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 1, i2 4, i3 128, r1 32, r1_part 1 | stages 2 | threads 32 | thread_partials | skip_masks
+ * schedule: tile i0 1, i1 1, i2 4, i3 128, r1 32, r1_part 1 | stages 2 | threads 32 | shared_divisors | thread_partials | skip_masks
  * predicted: 9.02 us, bound by latency, 2% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[2, 8, 1, 128]
  * rule: fusion/epilogue: matmul into operand 0 of mul
