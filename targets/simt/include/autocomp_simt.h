@@ -368,7 +368,8 @@ AC_DEVICE float ac_div_half(float a, float b) {
   return e != 0.0f && fabsf(e) <= 3.40282347e+38f ? fmaf(e, r, q) : q;  // where nothing is left, q keeps its zero's sign
 }
 // x / y where several x have one y (directive shared_divisors): what y alone decides is computed once, as nothing jumps. Corrected twice, as a
-// division is: what rounds or compares it decides the same. Results below the normal numbers are within two of their steps
+// division is: what rounds or compares it decides the same. Where x (of y above 2^64 x / 2^64) is below 2^-100 what is left to correct is not
+// whole: within a unit in the last place, below the normal numbers within two of their steps
 AC_DEVICE float ac_divide(float x, float y) {
   const float k = fabsf(y) < 5.42101086e-20f ? 1.84467441e+19f : fabsf(y) > 1.84467441e+19f ? 5.42101086e-20f : 1.0f;
   const float d = y * k, a = x * k, s = ac_reciprocal(d), nearer = fmaf(fmaf(-d, s, 1.0f), s, s);
