@@ -57,18 +57,18 @@ def test_rules_ask_of_memories_for_what_no_kernel_does_without():
 
 def test_what_is_really_wrong_is_refused():
     """A sample; `autocomp rules mutate --count 0` tries every change."""
-    report = mutate_rules(SMALL, 15, 3, 8)
+    report = mutate_rules(SMALL, 15, 7, 8)
     assert len(report.wrong) >= 5
     assert len(report.missed) <= 0.1 * len(report.wrong), report.missed
     assert "really wrong" in report.text
 
 
 def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatch):
-    wrong = [t for t in mutate_rules(SMALL, 9, 3, 4).trials if t.wrong]
+    wrong = [t for t in mutate_rules(SMALL, 9, 7, 4).trials if t.wrong]
     original = Drawer.draws
     monkeypatch.setattr(Drawer, "draws", lambda self, count, tries: iter(()) if self.seed == 0 else original(self, count, tries))
     monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
-    blind = mutate_rules(SMALL, 9, 3, 4)
+    blind = mutate_rules(SMALL, 9, 7, 4)
     assert sum(t.status == "refuted" for t in blind.wrong) < len(wrong)
 
 
