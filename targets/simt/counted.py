@@ -59,11 +59,12 @@ class CountedOnce:
         """What a schedule issues, None where that is not counted; `count` counts one. Raises what it does."""
         few = replace(schedule, stages=min(schedule.stages, FEW_STAGES), grouped=0)
         key = kernel.signature, few
-        if key not in self._known:
+        try:
+            found = self._known[key]  # asked once: another thread may clear them
+        except KeyError:
             if len(self._known) >= self.MOST:
                 self._known.clear()
-            self._known[key] = count(few)
-        found = self._known[key]
+            found = self._known[key] = count(few)
         if found is not None and found.own_depth and few.stages != schedule.stages:
             found = count(schedule)
         return found.issued(schedule.stages, shared) if found is not None else None
