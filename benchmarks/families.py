@@ -74,7 +74,7 @@ def main() -> None:
         sys.exit(f"no family {unknown[0]}; there are {', '.join(ALL)}")
     keys = [(n, args.seed, i) for n in names for i in range(args.count)]
     if args.list:
-        print("\n".join(f"{n:24} {_case((n, s, i), args.count).name}" for n, s, i in keys))
+        print("\n".join(f"{n:24} {_case((n, s, i)).name}" for n, s, i in keys))
         return
     try:
         import torch
@@ -100,7 +100,7 @@ def main() -> None:
         if time.monotonic() - start > args.budget:
             print(f"{key[0]:24} {key[2]} and all behind it not begun: {args.budget:.0f} s are over")
             break
-        case = _case(key, args.count)
+        case = _case(key)
         rows.append(measured(bench, case, args, copy, flops) | seconds.get(key, {}))
         print(line(rows[-1]), flush=True)
         torch.cuda.empty_cache()
@@ -109,7 +109,8 @@ def main() -> None:
         Path(args.out).write_text(json.dumps({"copy": copy, "flops": flops, "rows": rows}, indent=1))
 
 
-def _case(key: Key, count: int) -> Case:
+def _case(key: Key) -> Case:
+    """The same key draws the same case, whatever else is drawn."""
     family, seed, i = key
     return ALL[family](Random(f"{family}/{seed}/{i}"))
 
@@ -132,7 +133,7 @@ def predict(torch: Any, keys: Sequence[Key], args: argparse.Namespace) -> None:
     """The table without a device: predicted seconds and shares of the roofline by the chip's own figures."""
     chip = load_target(args.target).chip
     for key in keys:
-        case = _case(key, args.count)
+        case = _case(key)
         head = f"{case.family:24} {case.name:52}"
         begun = time.process_time()
         try:
@@ -152,7 +153,7 @@ def predict(torch: Any, keys: Sequence[Key], args: argparse.Namespace) -> None:
 def compiled(keys: Sequence[Key], args: argparse.Namespace) -> Iterator[tuple[Key, dict[str, float]]]:
     """Fill the caches of ours and of torch.compile side by side; seconds of each. What fails here fails again where it is reported."""
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(_compile, k, args.count, args.target): k for k in keys}
+        futures = {pool.submit(_compile, k, args.target): k for k in keys}
         for n, done in enumerate(as_completed(futures)):
             if n % 20 == 19:
                 print(f"{n + 1} of {len(keys)} compiled", file=sys.stderr, flush=True)
@@ -160,13 +161,13 @@ def compiled(keys: Sequence[Key], args: argparse.Namespace) -> Iterator[tuple[Ke
                 yield futures[done], done.result()
 
 
-def _compile(key: Key, count: int, target: str) -> dict[str, float]:
+def _compile(key: Key, target: str) -> dict[str, float]:
     import torch
 
     torch.manual_seed(key[1])
     torch.set_num_threads(1)
     torch.set_default_device("cuda")
-    case, out = _case(key, count), dict[str, float]()
+    case, out = _case(key), dict[str, float]()
     for name in ("ours", "torch.compile"):
         begun = time.perf_counter()
         try:

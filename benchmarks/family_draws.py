@@ -383,11 +383,6 @@ FAMILIES: dict[str, Callable[[Random], Case]] = {
 }  # fmt: skip
 
 
-def drawn(family: str, seed: int, count: int) -> list[Case]:
-    """`count` cases of a family: the same seed draws the same cases, whatever else is drawn."""
-    return [FAMILIES[family](Random(f"{family}/{seed}/{i}")) for i in range(count)]
-
-
 def moved(operands: tuple[Any, ...], results: tuple[Any, ...]) -> float:
     """Bytes that no program can avoid: each operand read once, each result written once."""
     return float(sum(x.element_size() * prod(x.shape) for x in (*operands, *results)))

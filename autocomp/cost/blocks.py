@@ -63,11 +63,11 @@ class BlockModel:
                         copies)  # fmt: skip
             roof = self._roofs[key, blocks] = timer(work, chip)
         by_lanes = by_lanes and bool(t.shape)
+        piece = lanes.piece(s, chip, t.rows, t.columns) if by_lanes else None
         beside = s.resident
         if form == "contract":
-            beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, self.d, t, by_lanes=by_lanes)
-        if by_lanes:
-            piece = lanes.piece(s, chip, t.rows, t.columns)
+            beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, self.d, t, piece=piece)
+        if piece:
             eff = lanes.share(s, chip, self.d, t.rows, t.columns, piece)
             eff *= lanes.hidden(s, chip, self.d, piece, -(-blocks // chip.cores), beside)
         else:
@@ -304,13 +304,13 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
 
 
-def _beside(s: Schedule, chip: Chip, d: Demand, t: Tile, scores: float = 0.0, by_lanes: bool = False) -> int:
+def _beside(s: Schedule, chip: Chip, d: Demand, t: Tile, scores: float = 0.0, piece: tuple[int, int] | None = None) -> int:
     """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (sums
     and what is beside them, `scores` of an online contraction, factors of those `by_lanes`) and rings."""
     of = chip.numbers
     if s.roles == "warp_specialise":
         return s.resident
-    held = lanes.registers(d, lanes.piece(s, chip, t.rows, t.columns)) if by_lanes else scores + prod(t.shape[:2]) / s.threads
+    held = lanes.registers(d, piece) if piece else scores + prod(t.shape[:2]) / s.threads
     sums = min(chip.limits["registers"], held + of["beside_sums"])
     ring = s.stages * t.slot + chip.numbers["shared_reserved"]
     room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),

@@ -53,6 +53,8 @@ class CoreModel:
         self._call = replace(chip, launch=chip.numbers["plan_call"] / chip.clock) if chip.cores > 1 else chip
         self.rows, self.cols = self._sides()
         self.factors = [f for a in d.operands if a.factor for f in self._read_as(a)]
+        bytes_ = roles.form == "contract" and all(a.element == 1 for a in self.factors)
+        self._lone = bytes_ and any(a.constant and a.axes.intersection(self.rows) for a in self.factors)  # `lone_column`
 
     def _read_as(self, a: Operand) -> list[Operand]:
         """A factor as each of the parts that it is read as: queries, keys and values may be slices of one tensor."""
@@ -136,9 +138,7 @@ class CoreModel:
         d, chip = self.d, self.chip
         rows = prod(map(tile.__getitem__, self.rows))
         cols, along = self._side_by_side(tile)
-        bytes_ = all(a.element == 1 for a in self.factors)
-        lone = bytes_ and d.roles.form == "contract" and any(a.constant and a.axes.intersection(self.rows) for a in self.factors)
-        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, lone)
+        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, self._lone)
         width = nv * self._lane
         eff *= _tail(cols, along, nv, self._lane)
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end

@@ -25,21 +25,16 @@ if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
 
-def view(p: TileProgram, dst: str, e: Expr) -> Tensor | None:
-    """What a value `dst` reads by `e`, as a view over its axes; None where `e` is no gather. An index that ranges do not bound is a floor,
-    of which no axis is a step, over the axes on which it depends: an index of its own at each of their points."""
-    t = p.tensor(str(e.tensor)) if isinstance(e, Gather) else None
-    axes = next((b.axes for b in p.bufs if b.name == dst), ())
-    if t is None or not isinstance(e, Gather):
+def rows(p: TileProgram, dst: str, e: Gather) -> Tensor | None:
+    """What a value `dst` reads by `e`, as a view over its axes, where the innermost index is bounded: what lies side by side are elements
+    of one row. An index that ranges do not bound is a floor, of which no axis is a step, over the axes on which it depends: an index of
+    its own at each of their points."""
+    t = p.tensor(str(e.tensor))
+    if t is None or not bounded(p, e.index[-1], t.shape[-1]):
         return None
-    index = tuple(i.index if bounded(p, i, n) else _any(p, i) for i, n in zip(e.index, t.shape, strict=True))  # type: ignore[attr-defined]
+    axes = next((b.axes for b in p.bufs if b.name == dst), ())
+    index = tuple(i.index if isinstance(i, Index) and bounded(p, i, n) else _any(p, i) for i, n in zip(e.index, t.shape, strict=True))
     return Tensor(t.name, t.dtype, axes, tuple(p.extent(a) for a in axes), t.buffer, t.shape, index, constant=t.constant)
-
-
-def rows(p: TileProgram, dst: str, e: Expr) -> Tensor | None:
-    """The same, where the innermost index is bounded: what lies side by side are elements of one row."""
-    t = view(p, dst, e)
-    return t if t is not None and isinstance(e, Gather) and bounded(p, e.index[-1], t.shape[-1]) else None
 
 
 def bounded(p: TileProgram, i: Expr, size: Dim) -> bool:
@@ -74,7 +69,7 @@ def _axes(p: TileProgram, i: Expr) -> list[str]:
     return [a for a, _ in p.axes if a in found]
 
 
-def wide(at: Printer, dst: str, layout: Layout, e: Expr) -> Tensor | None:
+def wide(at: Printer, dst: str, layout: Layout, e: Gather) -> Tensor | None:
     """The view that a map reads, where the schedule asks for vectors and its accesses are some."""
     t = rows(at.p, dst, e) if "wide_gathers" in at.directives else None
     return t if t is not None and at.wants("wide_gathers", at.vector(layout, t) > 1) else None
