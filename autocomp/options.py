@@ -69,6 +69,7 @@ class Options:
     (docs/schedules.md).
     without: names or globs of rules to leave out. rules: files of the user's own, or rules made with `autocomp.rule`.
     allow_tf32: products of f32 may round their factors to tf32 (10 bits of mantissa) on matrix units.
+    maca_path: folder of the MACA SDK, in the place of $MACA_PATH; BuildError where it lacks the compiler or the runtime's header.
     cache: take the compiled program from the cache folder if it is there, and keep it there if it is not.
     phase_iterations, phase_growth, phase_nodes: the budget of each phase of the graph's e-graph: rounds, new terms for each term that it
     has, and terms at most.
@@ -103,6 +104,7 @@ class Options:
     schedule: tuple[tuple[str, str], ...] = ()
     without: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    maca_path: str = ""
     cache: bool = True
     measure: int = 0
     tuned: bool = True

@@ -1,5 +1,5 @@
-"""Changes printed Ascend C and MACA C one place at a time and asks the models: each wait, flag, barrier, copy, instruction left out; each
-index, count, stride, bound, place, width, capacity, operand order, comparison changed.
+"""Changes printed Ascend C, MACA C and CUDA one place at a time and asks the models: each wait, flag, barrier, copy, instruction left
+out; each index, count, stride, bound, place, width, capacity, operand order, comparison changed.
 
     python -m benchmarks.text_mutants                       a table for all goldens
     python -m benchmarks.text_mutants ascend/softmax --each  of one, and each mutant that nobody objects to
@@ -36,9 +36,11 @@ from autocomp.simulate.ascend_model import AscendExecutor
 from autocomp.simulate.simt_model import ModelExecutor, compile_model
 from tests.helpers.device_graphs import GRAPHS
 
-TARGETS = {"ascend": "ascend:910b", "maca": "maca:c500"}
+TARGETS = {"ascend": "ascend:910b", "maca": "maca:c500", "a100": "cuda:a100", "h200": "cuda:h200"}
+LANGUAGES = {"a100": "cuda", "h200": "cuda"}  # of others: as they are called here
 NAMES = ("ascend/chain", "ascend/softmax", "ascend/layer_norm_odd", "ascend/gemm_bias_gelu", "ascend/attention_causal",
-         "maca/softmax", "maca/layer_norm_odd", "maca/gemm_bias_gelu", "maca/attention_f16")  # fmt: skip
+         "maca/softmax", "maca/layer_norm_odd", "maca/gemm_bias_gelu", "maca/attention_f16",
+         "a100/softmax", "a100/gemm_odd", "a100/attention_f16", "h200/attention_causal_128")  # fmt: skip
 LIMIT = 20.0  # seconds of one mutant's run: longer ones never end
 BLOCKS = 2  # cores or groups of an NPU: each takes several tiles
 TOGETHER = 16  # mutants of a library
@@ -75,6 +77,11 @@ LEFT_OUT = {
     "maca": [("wait", r"\s*ac_wait\w*<"), ("barrier", r"\s*(ac_sync|__syncthreads|__syncwarp)\("),
              ("copy", r"\s*(if \(c < \d+\) )?(ac_copy\w*<|ac_keep\()"),
              ("instruction", r"\s*ac_(mma|take|load|store|fill)\w*[<(]")],
+    "cuda": [("wait", r"\s*ac_(?:barrier_|team_|bulk_|launch_)?wait\w*[<(]"),
+             ("arrival", r"\s*(?:if \(.*\) )?ac_barrier_(?:arrive|expect)"), ("fence", r"\s*ac_(?:async|barrier|team)_fence"), ("commit", r"\s*ac_(?:team_)?commit\("),
+             ("barrier", r"\s*(?:ac_sync|ac_barrier_sync|__sync\w+)\("),
+             ("copy", r"\s*(?:if \(.*\) )?(?:ac_copy<|ac_keep\(smem|ac_bulk_(?:load|store|drain))"),
+             ("instruction", r"\s*(?:if \(.*\) )?ac_(?:mma|ldmatrix|wgmma|load|store|fill|barrier_init)\w*[<(]")],
 }  # fmt: skip
 CHANGED: dict[str, list[Change]] = {
     "ascend": [
@@ -107,6 +114,25 @@ CHANGED: dict[str, list[Change]] = {
         ("mask", r".*0xf+ull", r"0xf{16}ull", "0xffffffffull"),
         ("place", r".*smem \+", r"smem \+ (\d+)", lambda m: f"smem + {int(m[1]) + 16}"),
         ("place", r".*% (\d+) \* \d+", r"% (\d+) \* (\d+)", r"% \1 * 32"),
+        ("width", r".*ac_store<", r"ac_store<([124])>", lambda m: f"ac_store<{2 * int(m[1])}>"),
+    ],
+    "cuda": [
+        ("index", r".*ac_(?:copy|load|store|fetched)\w*<", r"((?:in|out)\d+) \+ \(?", r"\g<0>1 + "),
+        ("index", r".*ac_ldmatrix", r"ac_swizzle<(\d+)>\((.+?), ", r"ac_swizzle<\1>(1 + \2, "),
+        ("index", r".*ac_wgmma", r"ac_descriptor_at\((\w+), ", r"ac_descriptor_at(\1, 2 + "),
+        ("index", r".*ac_bulk_(?:load|store)", r", (\w+|0 \+ \d+)(?=(?:, \w+)*\);)", r", 1 + \1"),
+        ("stride", r".*", r"\)\*(\d+)", lambda m: f")*{int(m[1]) + 1}"),
+        ("stride", r".*ac_ldmatrix", r"\) \* 2\)\)", r") * 2 ^ 16))"),
+        ("bound", r".*(?:if|for|ac_copy|ac_fetched)", r"< (\d+)\b", lambda m: f"< {int(m[1]) - 1}"),
+        ("count", r".*", r"(ac_(?:team_|bulk_)?wait)<(\d+)>", lambda m: f"{m[1]}<{int(m[2]) + 1}>"),
+        ("count", r".*ac_barrier_(?:init|expect|sync)", r", (\d+)\);", lambda m: f", {int(m[1]) * 2});"),
+        ("operand order", r".*ac_mma", r"(f\w+\[\w+\]), (f\w+\[\w+\])", r"\2, \1"),
+        ("operand order", r".*ac_wgmma", r"(ac_descriptor_at\(.+?\)), (ac_descriptor_at\(.+?\))\);", r"\2, \1);"),
+        ("flag", r".*ac_barrier_wait", r", (1 \^ )?(\(?q\d / \d)", lambda m: f", {'' if m[1] else '1 ^ '}{m[2]}"),
+        ("mask", r".*if \(lane", r"lane (?:/|%) (\d+) == 0", lambda m: m[0].replace(" == ", " != ")),
+        ("mask", r".*ac_shuffle_xor", r"ac_shuffle_xor\((.+?), (\d+)\)", r"ac_shuffle_xor(\1, \2 ^ 3)"),
+        ("place", r".*smem \+", r"smem \+ (\d+)", lambda m: f"smem + {int(m[1]) + 16}"),
+        ("place", r".*% (\d+) \* \d+", r"% (\d+) \* (\d{3,})", r"% \1 * 32"),
         ("width", r".*ac_store<", r"ac_store<([124])>", lambda m: f"ac_store<{2 * int(m[1])}>"),
     ],
 }  # fmt: skip
@@ -207,9 +233,13 @@ class Subject:
         return executor.run(self.feed)
 
 
+def language(name: str) -> str:
+    return LANGUAGES.get(prefix := name.partition("/")[0], prefix)
+
+
 def subject(name: str, folder: Path, model: Path | None = None) -> Subject:
-    language, _, graph = name.partition("/")
-    program = autocomp.optimize(GRAPHS[graph], target=TARGETS[language])
+    target, _, graph = name.partition("/")
+    program = autocomp.optimize(GRAPHS[graph], target=TARGETS[target])
     assert len(program.printed) == 1, name
     rng = np.random.default_rng(7)
     inputs = {i.attrs["name"]: i.type for i in program.calls.source.inputs}
@@ -236,7 +266,7 @@ def judged(name: str, folder: Path, model: Path | None = None, every: int = 1) -
     s = subject(name, folder, model)
     whole = s.run([s.source.text])[0]
     assert not isinstance(whole, str), whole
-    made = list(mutants(name.partition("/")[0], s.source.text))[::every]
+    made = list(mutants(language(name), s.source.text))[::every]
     for i in range(0, len(made), TOGETHER):
         some = made[i : i + TOGETHER]
         for m, got in zip(some, s.run([m.applied(s.source.text) for m in some])):
@@ -254,10 +284,10 @@ def main() -> None:
     missed: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as t:
         folder = Path(t)
-        model = compile_model(folder) if any(n.startswith("maca") for n in args.names) else None
+        model = compile_model(folder) if any(language(n) != "ascend" for n in args.names) else None
         for name in args.names:
-            for m, said in judged(name, folder, model if name.startswith("maca") else None, args.every):
-                kind = f"{name.partition('/')[0]} {m.kind}"
+            for m, said in judged(name, folder, model if language(name) != "ascend" else None, args.every):
+                kind = f"{language(name)} {m.kind}"
                 total[kind] += 1
                 caught[kind] += said.startswith("caught")
                 missed[kind] += said.startswith("missed")

@@ -70,7 +70,8 @@ def options(
     """Options of the program itself."""
 
 
-OWN_FLAGS = {"rules": "--rules", "without": "--without", "deadline": "--deadline", "schedule": "--schedule"}
+OWN_FLAGS = {"rules": "--rules", "without": "--without", "deadline": "--deadline", "schedule": "--schedule",
+             "maca_path": "--maca-path"}  # fmt: skip
 out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
 
@@ -91,6 +92,7 @@ Seconds = Annotated[
     float | None,
     typer.Option("--deadline", min=0, help="Seconds after which it goes on with what it has and says so; 0: no end."),
 ]
+MacaPath = Annotated[str, typer.Option("--maca-path", metavar="FOLDER", help="The MACA SDK, in the place of $MACA_PATH.")]
 Tuned = Annotated[bool, typer.Option("--tuned/--no-tuned", help="Use measured schedules where `autocomp tune` found some.")]
 
 
@@ -144,6 +146,7 @@ class Choice:
     dims: Dims = None
     deadline: Seconds = None
     schedule: Given = None
+    maca_path: MacaPath = ""
 
     def start(self) -> None:
         """From now on the command's clock runs, one for all that it does."""
@@ -154,7 +157,7 @@ class Choice:
         from difflib import get_close_matches
 
         kinds = {f.name: f for f in fields(Options)}
-        values: dict[str, Any] = {} if self.deadline is None else {"deadline": self.deadline}
+        values: dict[str, Any] = {"maca_path": self.maca_path} | ({} if self.deadline is None else {"deadline": self.deadline})
         for name, text in _assignments(self.sets, "--set").items():
             if name not in kinds:
                 near = get_close_matches(name, kinds, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 from zlib import crc32
@@ -35,7 +36,7 @@ class Api:
 
 APIS = {
     "cuda": Api("cuda", "#include <cuda.h>\n#include <cuda_runtime.h>", "cu", "nvcc", "-O3 -std=c++17 -gencode arch={virtual},code={arch}"),
-    "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}", 64 * 1024),
+    "maca": Api("mc", "#include <mc_runtime.h>", "maca", "mxcc", "-x maca -O3 -std=c++17 -offload-arch={arch}{sdk}", 64 * 1024),
 }
 WORDS = r"""[[maybe_unused]] static void check(PREFIXError_t e, const char *what) {
   if (e != PREFIXSuccess) { fprintf(stderr, "%s: %s\n", what, PREFIXGetErrorString(e)); exit(1); }
@@ -292,15 +293,16 @@ def weights_blob(program: Any) -> tuple[dict[str, tuple[int, int]], bytes]:
 def files(program: Any, check: Expected) -> dict[str, str | bytes]:
     """name -> content of what stands beside the sources."""
     api, arch, sizes = APIS[program.target.name], program.target.chip.arch, hints(program.calls)
-    flags = api.build.format(arch=arch, virtual=arch.replace("sm_", "compute_"))
+    build_flags = partial(api.build.format, arch=arch, virtual=arch.replace("sm_", "compute_"))
+    flags = build_flags(sdk=" --maca-path=$(MACA_PATH)")
     build = f"    make          # needs {api.compiler}"
     return {
         f"launcher.{api.suffix}": launcher(program, check.tolerances),
-        "Makefile": makefile(api, flags),
+        "Makefile": makefile(api, flags, sdk_of(program) if api.prefix == "mc" else ""),
         "README.md": deploy_folder.readme(program, check, plain, sizes, build, MADE[api.prefix]),
         "weights.bin": weights_blob(program)[1],
         "torch_extension.cpp": deploy_folder.torch_extension(program, plain, sizes, *STREAMS[api.prefix]),
-        "torch_program.py": deploy_folder.torch_program(f"launcher.{api.suffix}", flags, api.prefix == "mc"),
+        "torch_program.py": deploy_folder.torch_program(f"launcher.{api.suffix}", build_flags(sdk=""), api.prefix == "mc"),
         **check.files,
     }
 
@@ -316,10 +318,16 @@ MADE = {
 }  # fmt: skip
 
 
-def makefile(api: Api, flags: str) -> str:
-    """Builds, runs, checks and times the launcher."""
+def sdk_of(program: Any) -> str:
+    """Where the folder looks for the MACA SDK: where the user said, else where it is installed."""
+    toolchain = program.target.toolchain
+    return str(toolchain.sdk()) if toolchain.given else "/opt/maca"
+
+
+def makefile(api: Api, flags: str, sdk: str) -> str:
+    """Builds, runs, checks and times the launcher. `sdk`: where it lies, if the compiler is asked for by that; $MACA_PATH goes first."""
     compiler = {"nvcc": "nvcc", "mxcc": "$(MACA_PATH)/mxgpu_llvm/bin/mxcc"}[api.compiler]
-    path = "MACA_PATH ?= /opt/maca\n" if api.prefix == "mc" else ""
+    path = f"MACA_PATH ?= {sdk}\n" if sdk else ""
     return (
         "# make: build; make run: read NAME.bin, write NAME.out.bin; make check: compare with NAME.expected.bin; make bench: times\n"
         f"{path}CC := {compiler}\nCALLS ?= 50\n"

@@ -17,6 +17,7 @@ from autocomp.cost.chip import Chip
 from autocomp.files import own_table
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
+from autocomp.options import Options
 from autocomp.tile.derive import derive
 from autocomp.tile.instruction import Instruction, read_instructions
 
@@ -39,11 +40,13 @@ class MacaTarget:
     name: str = "maca"
     language: str = "MACA C"
     runtime: str = ""
+    options: Options = field(default_factory=Options)
     toolchain: Toolchain = field(init=False)
     admitted: Admitted = field(init=False, repr=False, compare=False, default_factory=Admitted)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
+        object.__setattr__(self, "toolchain", Toolchain(self.chip.arch, self.options.maca_path))
+        self.toolchain.sdk()  # what a user named is looked at before the work
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has. Raises UnsupportedOp for another."""

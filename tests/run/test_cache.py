@@ -145,7 +145,7 @@ def test_every_option_is_in_the_key(option):
     """Rules and what is left out of them stand in the key as rules; nothing that a deadline cut is kept, so it is in none."""
     default = getattr(Options(), option)
     words = {"size_spread": 0.1, "tile_heuristic": "first", "tuning_database": "other.sqlite", "schedule": (("matmul", "stages 2"),),
-             "donate": ("x",)}  # fmt: skip
+             "donate": ("x",), "maca_path": "/sdk"}  # fmt: skip
     other = words[option] if option in words else not default if isinstance(default, bool) else default * 2 + 1
     cpu = load_target("cpu")
     of = lambda options: (cache.program_key(drawn(), cpu, RuleSet(), options), ScheduleMemo("cpu", cpu.chip, RuleSet(), options)._parts)

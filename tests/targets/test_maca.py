@@ -12,7 +12,7 @@ import pytest
 from autocomp.targets import load_target
 
 import autocomp
-from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.errors import AutocompError, BuildError, DoesNotFit, UnsupportedOp
 from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph, printed
 from tests.helpers.schedules import by_hand
 
@@ -93,6 +93,39 @@ def test_attention_that_fits_no_kernel_is_two_and_the_trace_has_both_numbers():
     assert len(program.kernels) == 2
     reasons = [e.data["reason"] for e in program.trace.events if e.kind == "reject" and e.name == "target"]
     assert any(re.search(r"shared memory of a block: needs \d+, has 65536", r) for r in reasons), reasons
+
+
+def _sdk(folder: Path, *without: str) -> Path:
+    for name in {"mxgpu_llvm/bin/mxcc", "include/mcr/mc_runtime.h"} - set(without):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(("without", "complaint"), [
+    (("mxgpu_llvm/bin/mxcc",), "has no mxgpu_llvm/bin/mxcc"), (("include/mcr/mc_runtime.h",), "has no include/mcr/mc_runtime.h"),
+    (("mxgpu_llvm/bin/mxcc", "include/mcr/mc_runtime.h"), "does not exist"),
+])  # fmt: skip
+def test_a_folder_without_the_sdk_is_refused_by_what_it_lacks(without, complaint, tmp_path):
+    folder = _sdk(tmp_path / "sdk", *without)
+    with pytest.raises(BuildError, match=f"the MACA SDK's folder {folder} {complaint}") as e:
+        autocomp.optimize(GRAPHS["softmax"], target="maca:c500", maca_path=str(folder))
+    assert "include/mcr/mc_runtime.h" in e.value.hint
+
+
+def test_a_named_sdk_compiles_and_stands_in_the_folder(tmp_path, monkeypatch):
+    """Also where $MACA_PATH and $PATH name others."""
+    monkeypatch.setenv("MACA_PATH", str(_sdk(tmp_path / "other")))
+    folder = _sdk(tmp_path / "sdk")
+    program = autocomp.optimize(GRAPHS["softmax"], target="maca:c500", maca_path=str(folder))
+    tools = program.target.toolchain
+    assert tools.compiler() == str(folder / "mxgpu_llvm/bin/mxcc") and f"--maca-path={folder}" in tools.arguments("k.maca")
+    makefile = (program.save(tmp_path / "out") / "Makefile").read_text()
+    assert f"MACA_PATH ?= {folder}\n" in makefile and "--maca-path=$(MACA_PATH)" in makefile
+    plain = autocomp.optimize(GRAPHS["softmax"], target="maca:c500")
+    assert plain.target.toolchain.compiler() == str(tmp_path / "other/mxgpu_llvm/bin/mxcc")
+    assert "MACA_PATH ?= /opt/maca\n" in (plain.save(tmp_path / "plain") / "Makefile").read_text()
 
 
 def test_a_program_for_a_chip_that_is_not_here_says_so_when_called():
