@@ -16,6 +16,7 @@ import numpy as np
 from autocomp.ir.reference import input_sizes
 from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target
+from autocomp.targets.ascend.api import architecture, rows
 from autocomp.targets.source import KernelSource
 
 MODEL = include() / "ascend"
@@ -105,6 +106,7 @@ class AscendExecutor:
             self.library = self.build()
         run = getattr(self.library, f"run_{source.entry}")
         run.restype = ctypes.c_char_p
+        self.library.model_chip(ctypes.c_long(rows()["memories"]["VECCALC"][architecture(self.program.target.toolchain.arch)]))
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         self.library.model_allow(pointers, (ctypes.c_long * len(arrays))(*(a.nbytes for a in arrays)), len(arrays))
         sizes = (ctypes.c_int64 * max(1, len(source.sizes)))(*(values[s] for s in source.sizes))

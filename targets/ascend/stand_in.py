@@ -25,9 +25,11 @@ def types(of: Api) -> str:
     lines += [line for s in of.structures.values() for line in _structure(s)]
     lines.append("}  // namespace AscendC")
     lines.append("namespace model {")
+    by_chip = {n: v[MODELLED] if isinstance(v, dict) else v for n, v in rows()["memories"].items()}
+    lines.append(f"inline long unified_buffer = {by_chip.pop('VECCALC')};  // of the chip at hand: model_chip")
     lines.append("// Bytes that a position may be given.")
-    lines += ["constexpr long capacity(AscendC::TPosition p) {", "  using P = AscendC::TPosition;"]
-    lines.append("  return " + " : ".join(f"p == P::{n} ? {v}" for n, v in rows()["memories"].items()) + " : 0;")
+    lines += ["inline long capacity(AscendC::TPosition p) {", "  using P = AscendC::TPosition;"]
+    lines.append("  return p == P::VECCALC ? unified_buffer : " + " : ".join(f"p == P::{n} ? {v}" for n, v in by_chip.items()) + " : 0;")
     lines += ["}", *(f"constexpr long {n} = {fact(n)};" for n in ("block", "repeat", "gemv")),
               f"constexpr long block_bytes = {fact('block')}, groups = {rows()['facts']['banks']['groups']}, "
               f"bank_rows = {rows()['facts']['banks']['rows']}, banks = 4 * groups;", "}  // namespace model", ""]

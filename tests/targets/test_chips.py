@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import numpy as np
 import pytest
 from autocomp.targets import load_target, manifests
 
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import AutocompError, UnsupportedOp
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
+from autocomp.simulate.compiler import ModelFailure
 from tests.helpers.device_graphs import graph
 
 NAMES = {"ascend:910b1": "ascend910b1", "Ascend910B1": "ascend910b1", "ascend:Ascend910B3": "ascend910b", "ascend:910B": "ascend910b",
@@ -42,3 +50,14 @@ def test_cores_of_a_form_that_is_not_printed_are_refused_by_capability() -> None
         autocomp.optimize(product, target="ascend:950pr")
     with pytest.raises(UnsupportedOp, match="cube and a vector unit in one"):
         autocomp.optimize(small, target="ascend:310p")
+
+
+@pytest.mark.skipif(not COMPILER, reason="no g++")
+@pytest.mark.parametrize(("chip", "most"), [("910b", 188416), ("950pr", 253952)])
+def test_a_chip_has_its_own_unified_buffer_on_the_model(chip: str, most: int, tmp_path: Path) -> None:
+    program = autocomp.optimize(graph({"x": "f16[64, 256]"}, "%0 = relu(x)"), target=f"ascend:{chip}")
+    for bytes_ in (most, most + 32):
+        (folder := tmp_path / str(bytes_)).mkdir()
+        executor = AscendExecutor(program, folder, edit=partial(re.sub, r"(InitBuffer\(ub, )\d+", rf"\g<1>{bytes_}"))
+        with pytest.raises(ModelFailure, match="a memory on chip is too small") if bytes_ > most else nullcontext():
+            executor.run({"x": np.ones((64, 256), np.float16)})

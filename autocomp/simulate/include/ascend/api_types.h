@@ -166,10 +166,11 @@ struct FixpipeParamsV220 {
 };
 }  // namespace AscendC
 namespace model {
+inline long unified_buffer = 188416;  // of the chip at hand: model_chip
 // Bytes that a position may be given.
-constexpr long capacity(AscendC::TPosition p) {
+inline long capacity(AscendC::TPosition p) {
   using P = AscendC::TPosition;
-  return p == P::VECCALC ? 188416 : p == P::A1 ? 524160 : p == P::A2 ? 65536 : p == P::B2 ? 65536 : p == P::CO1 ? 131072 : 0;
+  return p == P::VECCALC ? unified_buffer : p == P::A1 ? 524160 : p == P::A2 ? 65536 : p == P::B2 ? 65536 : p == P::CO1 ? 131072 : 0;
 }
 constexpr long block = 32;
 constexpr long repeat = 256;

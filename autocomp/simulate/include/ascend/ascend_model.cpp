@@ -360,6 +360,7 @@ extern "C" void model_allow(const uint8_t **from, const long *bytes, int n) {  /
   model::allowed.clear();
   for (int i = 0; i < n; ++i) model::allowed.push_back({from[i], from[i] + bytes[i]});
 }
+extern "C" void model_chip(long unified_buffer) { model::unified_buffer = unified_buffer; }  // bytes that a kernel may ask for
 extern "C" long model_events(int core, const model::Event **first) {  // what a core of the first group did in the last kernel
   *first = model::events[core].data();
   return long(model::events[core].size());
