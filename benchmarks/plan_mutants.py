@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 from autocomp.targets.simt import printer
 
-from autocomp.tile.check_block import all_problems
+from autocomp.tile.check_plan import problems
 from autocomp.tile.plan import (
     Barrier,
     Block,
@@ -115,7 +115,7 @@ def plans() -> list[Plan]:
 def mutants(plan: Plan) -> Iterator[Mutant]:
     for path in _paths(plan.body):
         body = _without(plan.body, path)
-        said = all_problems(body, plan.takers)
+        said = problems(body, plan.takers)
         yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "")
 
 

@@ -1,193 +1,435 @@
-"""Runs the agents' programs round by round and reports what their signals do not order.
+"""Runs a block's plan and reports what its barriers, waits, fences and flags do not order (`happens_before`).
 
-Every agent has a clock of finished works of every agent that it knows of. A set carries its agent's clock, a wait takes it over. Two
-uses of a slot, one of them a write, must be ordered by these clocks; a read must find what its own round wrote. Buffers whose bytes are
-known (`Span`) are one where they have bytes in common: their uses are ordered, and neither is read where the other was written since.
+Agents are a block, whose threads do the same, or its producer and its teams (warpgroups, waves, or threads that stand for the others), of
+all blocks of a cluster, or of blocks that share out a row of tiles. What is followed:
+
+    buffers         that all threads of a block, or of a cluster, write and read; copies that a thread has to wait for before others know
+    mbarriers       made by one thread, fenced, and known to all before any uses them; each phase has the arrivals it was made for
+    slots of rings  of a block or, by multicast, of all blocks of a cluster, which bulk copies fill and products read
+    boxes           of shared memory that threads and engines touch: an engine sees what each thread has fenced before they met (PTX:
+                    fence.proxy.async; a barrier alone waits for no matrix load under way), a bulk store reads until it was waited for
+    values          that products write until their group was waited for
+    inboxes         of shared memory of another block, with the mbarrier that counts what comes
+    named barriers  two teams each: one waits, or goes on
+    flags           of global memory, behind a fence of each thread whose writes they stand for; all are clear at the end
+    the end         nothing is under way, and a block's shared memory is not touched by others behind it
+
+Stricter than PTX in two points: all threads of a cluster come to each of its barriers (PTX counts those that have ended as come), and a
+thread fences what it wrote to global memory before the threads meet and one sets a flag (PTX's release hands on what that one knows).
+Loops of unknown length run once, twice, as often as a ring has slots, and two turns more; what may not run is tried both ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Body, Once, Parts, Signal, Skewed, Span, Work, accesses, common_loop
+from autocomp.tile.happens_before import BOX, ENGINE, FILL, ONE, PRODUCT, THREADS, WHO, Agent, Place, Use, World, knows
+from autocomp.tile.plan import (
+    Access,
+    Agents,
+    Barrier,
+    Began,
+    Block,
+    Box,
+    ClusterBarrier,
+    Commit,
+    Count,
+    Done,
+    Fence,
+    Flag,
+    Group,
+    Inbox,
+    Landed,
+    NamedBarrier,
+    Node,
+    Peer,
+    Reach,
+    Role,
+    Signal,
+    Touch,
+    walk,
+)
 
+Order = Access | Barrier | Commit | Landed  # of threads that all do the same
+Event = Order | Role | Peer
+At = dict[str, int]  # the turn of each loop around
+Body = tuple[Node, ...]
 
-@dataclass(frozen=True)
-class Item:
-    """A node of an agent's unrolled program, with the round of every loop around it (counted on over re-entries)."""
-
-    node: Work | Signal | Barrier
-    rounds: Mapping[str, int]
+MBARRIERS = "mbarriers"  # their memory: no engine is shown it by a fence for data
+MOST = 8  # turns of a loop that are tried, and two more
+TILES = 3  # of each team that takes tiles
+ROWS = (1, 2)  # tiles of a row that blocks share out
+LEVEL = {"warpgroup": 0, "cluster": 2}  # of a barrier; of others 1
 
 
 @dataclass
-class State:
-    """clocks[a][b]: works of b that a knows to be finished. flags: sets not waited for. uses: (agent, time, write, the
-    round of a write of other bytes than its agent's in that round, else -1) of a slot. content: the
-    round and the value that were written last, "" where another buffer's was. beside: slots of others on a slot's bytes."""
+class Team(Agent):
+    """An agent of a block. `team`: its number there, -1 for the producer; `turn`: of each ring; `groups`: products or copies under way, the
+    last one not yet a group; `stores`: those that still read; `tiles`: how many it has passed on."""
 
-    clocks: dict[str, dict[str, int]] = field(default_factory=dict)
-    started: dict[str, int] = field(default_factory=dict)
-    flags: dict[tuple[object, ...], list[dict[str, int]]] = field(default_factory=dict)
-    uses: dict[tuple[str, int], list[tuple[str, int, bool, int]]] = field(default_factory=dict)
-    content: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
-    beside: Mapping[tuple[str, int], tuple[tuple[str, int], ...]] = field(default_factory=dict)
-
-
-def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int = 1, lies: Mapping[str, Span] | None = None) -> list[str]:
-    """What is wrong with programs that have their signals; [] if nothing is.
-
-    Loops are run `trips` times, and once more with one round of every inner loop: what many rounds order, one may not.
-    `most`: sets of one signal that may be outstanding. `lies`: where buffers lie; others are apart from all.
-    """
-    found = []
-    beside = _beside(lies or {}, depth)
-    for inner in (trips, 1):
-        found += _run(parts, depth, (trips, inner), most, beside)
-    return list(dict.fromkeys(found))
+    block: int = 0
+    team: int = 0
+    turn: dict[str, int] = field(default_factory=dict)
+    products: list[list[Use]] = field(default_factory=lambda: [[]])
+    copies: list[list[Use]] = field(default_factory=lambda: [[]])
+    stores: list[Use] = field(default_factory=list)
+    tiles: int = 0
 
 
-def _beside(lies: Mapping[str, Span], depth: Mapping[str, int]) -> dict[tuple[str, int], tuple[tuple[str, int], ...]]:
-    """A slot -> slots of other buffers that lie on some of its bytes."""
-    slots = [(s.memory, s.at + k * s.bytes, s.at + (k + 1) * s.bytes, (b, k)) for b, s in lies.items() for k in range(depth.get(b, 1))]
-    out: dict[tuple[str, int], tuple[tuple[str, int], ...]] = {}
-    open_: list[tuple[str, int, int, tuple[str, int]]] = []
-    for slot in sorted(slots):
-        memory, begin, _, key = slot
-        open_ = [x for x in open_ if x[0] == memory and x[2] > begin]
-        for *_, other in open_:
-            if other[0] != key[0]:
-                out[key] = (*out.get(key, ()), other)
-                out[other] = (*out.get(other, ()), key)
-        open_.append(slot)
+@dataclass(frozen=True)
+class Try:
+    """How a plan is run: the `turns` of its loops, who brings what all blocks need (`apart`: one block alone), `tiles` of a row, whether
+    what may not run does."""
+
+    turns: int
+    apart: bool = False
+    tiles: int = 0
+    taken: bool = True
+
+
+def problems(body: Body, takers: int = 1) -> list[str]:
+    """What is wrong with a plan; [] if nothing is. `takers`: how many consumers take tiles by turns."""
+    nodes = list(walk(body))
+    roles = any(isinstance(n, Role) for n in nodes)
+    alone = Agents(1, takers, True) if roles else Agents(1, 1, False)
+    of = next((n for n in nodes if isinstance(n, Agents)), alone)
+    blocks = [n for n in nodes if isinstance(n, Block)]
+    depths = {n.queue: n.depth for n in nodes if isinstance(n, Signal)}
+    deep = min(MOST, max([1, *depths.values(), *(n.slots.depth for n in nodes if isinstance(n, Access) and n.slots)]))
+    parts = max([1, *(n.part[1] for n in blocks)])  # each of which has a turn, may have a first one and another
+    least = max([parts, *(n.least for n in blocks)])
+    # each piece of a row has as many: how long one is is of no matter to rings
+    tried = [of.turns] if of.turns else sorted({max(least, n) for n in (1, 2, deep, deep + 2, 2 * parts)})
+    far = any(isinstance(n, Signal) and n.far for n in nodes)
+    both = any(_may_be_left(n) for n in blocks)
+    ways = [Try(turns, apart, tiles, taken) for turns in tried for apart in ((False, True) if far else (False,))
+            for tiles in (ROWS if of.row else (0,)) for taken in ((True, False) if both else (True,))]  # fmt: skip
+    filled = frozenset(n.queue for n in nodes if isinstance(n, Signal) and n.do == "fill")
+    brought = {x.queue for n in blocks if n.role for x in walk(n.body) if isinstance(x, Signal) and x.do == "fill"}
+    private = filled - brought if of.producer else frozenset()
+    return list(dict.fromkeys(x for way in ways for x in Run(of, takers, way, private, depths).all(body)))
+
+
+def require(body: Body, kernel: str, takers: int = 1) -> None:
+    """Raises AutocompError where a plan's accesses are not ordered: an error of the compiler, found before anything runs. `takers`: how
+    many consumers take tiles by turns."""
+    if found := problems(body, takers):
+        raise AutocompError(f"the plan of a block is wrong: it {found[0]}", where=f"kernel {kernel}",
+                            hint="this is an error of the compiler; another schedule may avoid it")  # fmt: skip
+
+
+def _may_be_left(n: Block) -> bool:
+    """Whether leaving a block out is of matter to threads that do the same, and to nobody else."""
+    inside = list(walk(n.body)) if n.perhaps else []
+    return any(isinstance(x, Order) for x in inside) and not any(isinstance(x, Role | Peer) for x in inside)
+
+
+class Run:
+    """One run of a plan. `private`: rings that each team fills for itself."""
+
+    def __init__(self, of: Agents, takers: int, way: Try, private: frozenset[str], depths: dict[str, int]) -> None:
+        self.of, self.takers, self.way, self.private, self.depths = of, takers, way, private, depths
+        teams = range(-1 if of.producer else 0, of.teams)
+        self.first, self.w = teams[0], World()
+        self.teams = [Team(i, self._name(b, t), [0] * (of.blocks * len(teams)), block=b, team=t)
+                      for i, (b, t) in enumerate((b, t) for b in range(of.blocks) for t in teams)]  # fmt: skip
+        self.w.agents = list(self.teams)
+        self.ended: dict[int, list[list[int]]] = {}
+
+    def _name(self, block: int, team: int) -> str:
+        if self.of == Agents(1, 1, False):
+            return ""
+        return ("the producer" if team < 0 else f"team {team}") + (f" of block {block}" if self.of.blocks > 1 else "")
+
+    def all(self, body: Body) -> list[str]:
+        """What is wrong."""
+        stuck = self.w.run([self._events(body, a, {"": self.way.turns}) for a in self.teams], self._step, self._end)
+        if not stuck:
+            self._ends()
+        return self.w.found + [f"stuck: {a.name} waits at {_show(x[0])}" for a, x in stuck]
+
+    # ---- an agent's statements
+    def _events(self, body: Body, a: Team, at: At) -> Iterator[tuple[Event, At]]:
+        """With the turn of each loop around, and of a row its piece and the other block."""
+        for n in body:
+            if isinstance(n, Block):
+                if (n.role and a.team >= 0) or (n.alone and a.team != self.first) or place_of(n.since[0], at) < n.since[1]:
+                    continue
+                if n.within and not 0 <= a.turn.get(n.within[0], 0) - n.within[1] < TILES * self.way.turns:
+                    continue
+                if not self.way.taken and _may_be_left(n):
+                    continue
+                for here in self._turns(n, a, at):
+                    yield from self._events(n.body, a, here)
+                if n.role:
+                    return
+            elif isinstance(n, Event):
+                yield n, at
+
+    def _turns(self, n: Block, a: Team, at: At) -> Iterator[At]:
+        """The turns of a loop; of a block that is none, one or none."""
+        turns, tiles = self.way.turns, self.way.tiles
+        mine = _pieces(a.block, self.of.blocks, turns, tiles) if tiles else []
+        if n.row:
+            tile, begin, end = mine[at["piece"]] if at.get("piece", -1) >= 0 else (-1, 0, turns)
+            if n.row == "others":
+                for b in range(a.block + 1, self.of.blocks):
+                    if any(x == tile and first > 0 for x, first, _ in _pieces(b, self.of.blocks, turns, tiles)):
+                        yield {**at, "other": b}
+            elif begin > 0 if n.row == "later" else begin == 0 and end < turns:
+                yield at
+        elif n.again in ("tile", "wave_of"):
+            for turn in range(1 + len(mine) if tiles else TILES * self.takers if a.team < 0 else TILES):
+                yield {**at, n.again: turn, "piece": turn - 1}
+        elif n.again:
+            times = n.turns or turns
+            for turn in range(n.begins + times * n.part[0] // n.part[1], times * (n.part[0] + 1) // n.part[1]):
+                yield {**at, n.again: turn}
+        else:
+            yield at
+
+    # ---- one statement
+    def _step(self, event: tuple[Event, At], agent: Agent) -> bool:
+        """Does one statement; False where the agent must wait."""
+        n, at, a = *event, self.teams[agent.number]
+        if isinstance(n, Access):
+            self._access(n, at, a)
+        elif isinstance(n, Signal):
+            return self._order(n, a) if n.what == "order" else self._signal(n, at, a)
+        elif isinstance(n, Barrier):
+            a.meets(LEVEL.get(n.agents, 1))
+            return self._meets(n.agents, a)
+        elif isinstance(n, Count):
+            by = n.times * (at[""] if n.turns else 1)
+            a.turn[n.queue] = by * a.team * (self.takers > 1) if n.begin else a.turn.get(n.queue, 0) + by
+        elif isinstance(n, Box):
+            self._box(n, at, a)
+        elif isinstance(n, Began):
+            self._began(n, a)
+        elif isinstance(n, Commit | Group):
+            (a.copies if isinstance(n, Commit) else a.products).append([])
+        elif isinstance(n, Landed):
+            a.closes(_done(a.copies, n.behind), False)
+        elif isinstance(n, Done):
+            a.closes(_taken(a.stores, n.behind) if n.of == "stores" else _done(a.products, n.behind), True)
+        elif isinstance(n, Touch):
+            if names := [x.place[1] for group in a.products for x in group if x.place[0] == "values" and x.place[1] in n.names]:
+                self.w.says(a, f"touches {names[0]} while a product is under way")
+        elif isinstance(n, Fence):
+            fenced = [x for x in a.pending if (x.place[0] == n.box if n.box else x.by == BOX)]
+            a.closes(fenced, bool(n.box))
+        elif isinstance(n, ClusterBarrier):
+            return self._meets("cluster", a, n.do)
+        elif isinstance(n, NamedBarrier):
+            if n.only is not None and a.team != n.only % self.of.teams:
+                return True
+            key, passes = ("named", a.block, (a.team + n.further) % self.of.teams), n.do == "pass"
+            return self.w.comes(key, 2, a, "arrive" if passes else "", not passes)
+        elif isinstance(n, Inbox):
+            return self._inbox(n, a)
+        elif isinstance(n, Flag):
+            return self._flag(n, at, a)
+        elif isinstance(n, Reach) and n.whose == "teams":
+            self._use(a, ("turn", a.block), True)
+        elif isinstance(n, Reach):
+            block = at["other"] if n.whose == "other" else a.block
+            self._use(a, (n.what, block), n.write, parts=("threads", a.block), open=n.write)
+        return True
+
+    def _use(self, a: Team, place: Place, write: bool, by: str = ONE, own: bool = False, kept: bool = True, **more: object) -> Use:
+        over = a.now if by == ONE and not more.get("open") else None
+        return self.w.use(a, Use(place, a.number, write, by, over, **more), _say, own, kept)  # type: ignore[arg-type]
+
+    def _access(self, n: Access, at: At, a: Team) -> None:
+        """Teams do alike: the first stands for all."""
+        if a.team != 0:
+            return
+        s = n.slots
+        slot = at.get("tile", 0) % 2 if n.halves else (at.get(s.turn, 0) + s.ahead) % s.depth if s else 0
+        x = self._use(a, _lone(n.buffer, a, slot), n.write, THREADS, n.own, open=n.lands, level=2 if n.far else 1)
+        if n.lands:
+            a.copies[-1].append(x)
+
+    def _meets(self, who: str, a: Team, half: str = "") -> bool:
+        if who == "warpgroup":
+            return True  # of one team
+        each = self.of.teams // self.takers
+        of = each if who == "consumers" else self.of.teams + self.of.producer
+        own = a.team if who == "consumers" and self.takers > 1 else 0
+        return self.w.comes((who, -1 if who == "cluster" else a.block, own), of * (self.of.blocks if who == "cluster" else 1), a, half)
+
+    def _ring(self, queue: str, a: Team) -> tuple[str, int]:
+        return queue, a.number if queue in self.private else -1
+
+    def _box(self, n: Box, at: At, a: Team) -> None:
+        """An access to a box."""
+        if n.name == MBARRIERS:
+            if a.team == self.first:
+                self._use(a, (MBARRIERS, a.block), True, open=True)
+            return
+        number, place = place_of(n.place, at) % n.places, _lone(n.name, a)
+        if n.ring and n.lent in (None, number):
+            name, own = self._ring(n.ring, a)
+            place = (name, a.block, (a.turn.get(n.ring, 0) - n.back) % n.depth, own)
+        if n.do in ("read", "write"):
+            if self.of.producer:
+                self._use(a, place, n.do == "write", BOX, box=number, open=True, level=int(n.far))
+            elif n.ring:
+                self._use(a, place, n.do == "write")
+        else:
+            x = self._use(a, place, n.do == "load", ENGINE, kept=n.do == "store", box=number, open=True)
+            a.stores += [x] if n.do == "store" else []
+
+    def _began(self, n: Began, a: Team) -> None:
+        group = a.products[-1]
+        group.append(self._use(a, ("values", n.sums, a.number), True, PRODUCT, open=True))
+        for q in n.queues:
+            name, own = self._ring(q, a)
+            group.append(self._use(a, (name, a.block, a.turn.get(q, 0) % self.depths.get(q, 1), own), False, PRODUCT, open=True))
+        group += [self._use(a, _lone(x, a), False, PRODUCT, open=True) for x in n.boxes]
+
+    def _order(self, n: Signal, a: Team) -> bool:
+        """Takers begin their products one behind the other."""
+        what, key = f"{n.what} of {n.queue}", (n.queue, n.what, a.block)
+        if n.do == "wait":
+            return self.w.awaits((*key, a.team), a, what, a.tiles + (a.team != 0))
+        self.w.arrives((*key, (a.team + 1) % n.depth), a, what, 1, 0, 1, 0)
+        a.tiles += 1
+        return True
+
+    def _signal(self, n: Signal, at: At, a: Team) -> bool:
+        turn = a.turn.get(n.queue, 0) - n.back
+        slot, blocks = turn % n.depth, range(self.of.blocks) if n.far else (a.block,)
+        name, own = self._ring(n.queue, a)
+        what, far = f"{n.what} of {n.queue}", n.far and not self.way.apart
+        key = lambda block: (name, n.what, block, slot, own)
+        if n.do == "wait":
+            self._use(a, (MBARRIERS, a.block), False)
+            if not self.w.awaits(key(a.block), a, what, turn // n.depth + (n.what == "full")):
+                return False
+            if n.what == "full":
+                self._use(a, (name, a.block, slot, own), False)
+        elif n.do == "fill":
+            parts = self.of.blocks if far else 1
+            self.w.arrives(key(a.block), a, what, 1, 0, 1, parts)
+            for b in blocks:
+                self._use(a, (MBARRIERS, b), False)
+                if not n.far or far or turn % self.of.blocks == a.block:
+                    lands = self.w.phase(key(b))
+                    x = Use((name, b, slot, own), lands.place, True, FILL, lands.over + 1, parts="blocks" if far else None)
+                    self.w.use(a, x, _say)
+                    self.w.arrives(key(b), a, what, 0, 1, 1, parts)
+        elif not _skipped(n, at, a.turn.get(n.queue, 0)):
+            place = (name, a.block, slot, own)
+            self._use(a, place, False)
+            if held := next((x for x in a.pending if x.place == place), None):
+                self.w.says(a, f"gives back {_say(place)} that {WHO[held.by]} {'write' if held.write else 'read'}")
+            for b in blocks:
+                self._use(a, (MBARRIERS, b), False)
+                self.w.arrives(key(b), a, what, 1, 0, 1 if own >= 0 else self.of.teams // self.takers * len(blocks), 0)
+        return True
+
+    def _inbox(self, n: Inbox, a: Team) -> bool:
+        parts, what, key = (self.of.blocks - 1) * self.of.teams, _show(n), lambda block: ("inbox", "full", block)
+        if n.do == "expect":
+            if a.team == self.first:
+                self.w.arrives(key(a.block), a, what, 1, 0, 1, parts)
+        elif n.do == "send":
+            for b in range(self.of.blocks):
+                if b != a.block:
+                    self._use(a, (MBARRIERS, b), False)
+                    self._use(a, ("inbox", b, a.block), True, parts=("threads", a.block))
+                    self.w.arrives(key(b), a, what, 0, 1, 1, parts)
+        elif n.do == "wait":
+            self._use(a, (MBARRIERS, a.block), False)
+            return self.w.awaits(key(a.block), a, what, 1)
+        else:
+            for b in range(self.of.blocks):
+                self._use(a, ("inbox", a.block, b), False, parts=("threads", a.block))
+        return True
+
+    def _flag(self, n: Flag, at: At, a: Team) -> bool:
+        if a.team != 0:
+            return True
+        if n.do == "set":
+            self.w.sets(("flag", a.block), a, "a flag")
+            return True
+        return self.w.takes(("flag", at["other"]), a)
+
+    # ---- the end
+    def _end(self, agent: Agent) -> None:
+        a = self.teams[agent.number]
+        self.ended.setdefault(a.block, []).append(a.says)
+        for x in a.pending:
+            if x.by == THREADS and (x.open or x.level == 2):
+                under_way = "copies into {} are under way" if x.open else f"other blocks {'write' if x.write else 'read'} {{}}"
+                self.w.says(a, f"ends while {under_way.format(x.place[0])}")
+            elif x.by == ENGINE:
+                self.w.says(a, "ends while a bulk store is under way")
+
+    def _ends(self) -> None:
+        """What is left behind when all agents have ended."""
+        found = self.w.found
+        for place, uses in self.w.uses.items():
+            for x in uses.values() if place[0] not in ("sums", "turn", "values") else ():
+                if x.by != FILL and self.teams[x.agent].block == place[1]:
+                    continue
+                if not any(knows(c, x) for c in self.ended.get(place[1], ())):  # type: ignore[call-overload]
+                    found.append(f"block {place[1]} may end while others {'write' if x.write else 'read'} {_say(place)}")
+        found += [f"a {key[0]} barrier is left that not all have come to" for key, m in self.w.meetings.items() if m.come]
+        found += [f"{a.name} ends between the halves of a cluster's barrier" for a in self.teams if any(k[0] == "cluster" for k in a.come)]
+        found += ["a flag is left set, for the next launch" for flags in self.w.flags.values() if flags]
+
+
+def _done(groups: list[list[Use]], behind: int) -> list[Use]:
+    """The accesses of all but the last `behind` groups, which are taken out; the last one may have no end yet."""
+    done = groups[: max(0, len(groups) - 1 - behind)]
+    del groups[: len(done)]
+    return [x for group in done for x in group]
+
+
+def _taken(stores: list[Use], behind: int) -> list[Use]:
+    done = stores[: max(0, len(stores) - behind)]
+    del stores[: len(done)]
+    return done
+
+
+def _pieces(block: int, blocks: int, turns: int, tiles: int) -> list[tuple[int, int, int]]:
+    """(tile, its first turn, its end) of a block's pieces of a row."""
+    each = max(turns, blocks)  # enough for every block to have a piece
+    begin, end = (tiles * each * b // blocks for b in (block, block + 1))
+    out = []
+    while begin < end:
+        tile = begin // each
+        stop = min(end, (tile + 1) * each)
+        last = stop == (tile + 1) * each
+        out.append((tile, begin % each, turns if last else min(stop - tile * each, turns - 1)))
+        begin = stop
     return out
 
 
-def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: int,
-         beside: Mapping[tuple[str, int], tuple[tuple[str, int], ...]]) -> list[str]:  # fmt: skip
-    """One run; `trips` of outermost and of inner loops."""
-    loops = {b: common_loop(uses) for b, uses in accesses(parts).items()}
-    programs: dict[str, list[Item]] = {}
-    for body in parts.values():
-        for item in _unroll(body, trips, {}, {}):
-            programs.setdefault(item.node.agent, []).append(item)
-    state = State(beside=beside)
-    found: list[str] = []
-    at = dict.fromkeys(programs, 0)
-    moved = True
-    while moved:
-        moved = False
-        for agent, items in programs.items():
-            while at[agent] < len(items) and _step(agent, items[at[agent]], state, loops, depth, most, found):
-                at[agent] += 1
-                moved = True
-    stuck = [f"{a} waits for {_show(programs[a][i].node)}" for a, i in at.items() if i < len(programs[a])]
-    if stuck:
-        found.append("stuck: " + "; ".join(stuck))
-    else:
-        found += [f"left set: {key[0]} of {key[1]}" for key, sets in state.flags.items() if sets]
-    return found
+def place_of(place: tuple[tuple[str, int], ...], at: At) -> int:
+    return sum(at.get(loop, 0) * times for loop, times in place)
 
 
-def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
-    """Waits that a part issues before the set that they wait for, where the same part issues that too.
-
-    A part is one stream of instructions: what its agents have not been given yet, they cannot do.
-    """
-    found = []
-    for body in parts.values():
-        issued: dict[tuple[object, ...], int] = {}
-        agents = {i.node.agent for i in _unroll(body, (1, 1), {}, {})}
-        for item in _unroll(body, (trips, trips), {}, {}):
-            n = item.node
-            if isinstance(n, Signal) and {n.queue.writer, n.queue.reader} <= agents:
-                slot = n.slot if n.slot is not None else item.rounds.get(n.queue.loop, 0) % n.queue.depth
-                key = (n.what, n.queue, slot)
-                issued[key] = issued.get(key, 0) + (1 if n.do == "set" else -1)
-                if issued[key] < 0:
-                    found.append(f"waits before it is set: {_show(n)}")
-    return list(dict.fromkeys(found))
+def _skipped(n: Signal, at: At, turn: int) -> bool:
+    first = at.get(n.loop, 0) == 0
+    return n.when == "never" or (n.when == "again" and first) or (n.when == "first" and not (first and turn > 0))
 
 
-def _unroll(body: Body, trips: tuple[int, int], rounds: dict[str, int], counters: dict[str, int],
-            edge: tuple[bool, bool] = (True, True)) -> Iterator[Item]:  # fmt: skip
-    """`edge`: whether this round is the first and whether it is the last one of the loop that its loop runs as well."""
-    for n in body:
-        if isinstance(n, Again):
-            inner = trips[1] if n.over else 1
-            turns = trips[bool(rounds)] * inner
-            first = counters.get(n.name, 0)
-            counters[n.name] = first + turns
-            for turn in range(turns + max((x.by for x in n.body if isinstance(x, Skewed)), default=0)):
-                for x in n.body if any(isinstance(x, Skewed) for x in n.body) else (Skewed(0, (), n.body),):
-                    if not isinstance(x, Skewed):
-                        raise AutocompError(f"loop {n.name} has skewed parts and others", where="plan")
-                    if 0 <= (now := turn - x.by) < turns:
-                        mine = {**rounds, n.name: first + now} | ({n.over: now // inner} if n.over else {})
-                        yield from _unroll(x.body, trips, mine, counters, (now % inner == 0, (now + 1) % inner == 0))
-        elif isinstance(n, Once):
-            if edge[0 if n.first else 1]:
-                yield from _unroll(n.body, trips, rounds, counters)
-        elif isinstance(n, Skewed):
-            raise AutocompError("a skewed part is no loop's", where="plan")
-        else:
-            yield Item(n, rounds)
+def _lone(name: str, a: Team, slot: int = 0) -> Place:
+    """A buffer that is no ring's."""
+    return name, a.block, slot
 
 
-def _step(agent: str, item: Item, s: State, loops: Mapping[str, str], depth: Mapping[str, int], most: int, found: list[str]) -> bool:
-    """Runs one item; False if it must wait."""
-    n = item.node
-    clock = s.clocks.setdefault(agent, {})
-    if isinstance(n, Barrier):
-        clock[agent] = s.started.get(agent, 0)
-        return True
+def _say(place: Place) -> str:
+    what = {"turn": "what teams start in turn", "sums": "sums of a block", "inbox": "an inbox", MBARRIERS: MBARRIERS}
+    return what.get(str(place[0])) or (str(place[0]) if len(place) == 3 else f"a slot of {place[0]}")
+
+
+def _show(n: Event) -> str:
     if isinstance(n, Signal):
-        q = n.queue
-        slot = n.slot if n.slot is not None else item.rounds.get(q.loop, 0) % q.depth
-        sets = s.flags.setdefault((n.what, f"{q.writer} -> {q.reader} [{', '.join(q.buffers)}]", slot), [])
-        if n.do == "set":
-            sets.append({**clock, agent: s.started.get(agent, 0)})
-            if len(sets) > most:
-                found.append(f"set twice: {_show(n)}")
-            return True
-        if not sets:
-            return False
-        for a, t in sets.pop(0).items():
-            clock[a] = max(clock.get(a, 0), t)
-        return True
-    time = s.started[agent] = s.started.get(agent, 0) + 1
-    for i, (b, value) in enumerate(zip((*n.reads, *n.writes), n.values or (*n.reads, *n.writes), strict=True)):
-        rounds = item.rounds.get(loops[b], 0)
-        write = i >= len(n.reads)
-        piece = rounds if write and b in n.apart else -1
-        _use(agent, time, write, (b, rounds % depth.get(b, 1)), (rounds, value), piece, s, clock, found)
-    return True
-
-
-def _use(agent: str, time: int, write: bool, key: tuple[str, int], what: tuple[int, str], piece: int, s: State, clock: dict[str, int],
-         found: list[str]) -> None:  # fmt: skip
-    beside = s.beside.get(key, ())
-    for k in (key, *beside):
-        for other, then, wrote, part in s.uses.get(k, ()):
-            if other == agent and k == key and piece >= 0 and part == piece:
-                continue
-            if (write or wrote) and then > clock.get(other, 0) and (other, then) != (agent, time):
-                how = ("writes" if wrote else "reads", "writes" if write else "reads")
-                its = "it" if k == key else f"{key[0]} on the same bytes"
-                found.append(f"not ordered: {other} {how[0]} {k[0]}, {agent} {how[1]} {its}")
-    if write:
-        s.content[key] = what
-        s.content.update((k, (0, "")) for k in beside)
-    elif key in s.content and s.content[key] != what:
-        lost = s.content[key][1] != what[1]
-        found.append(f"overwritten: {agent} reads {what[1]} behind another value on its bytes" if lost else
-                     f"stale: {agent} reads {key[0]} of another round")  # fmt: skip
-    s.uses.setdefault(key, []).append((agent, time, write, piece))
-
-
-def _show(n: object) -> str:
-    if isinstance(n, Signal):
-        return f"{n.what} of {n.queue.writer} -> {n.queue.reader} [{', '.join(n.queue.buffers)}]"
-    return type(n).__name__
+        return f"{n.what} of {n.queue}"
+    return f"{n.do} of {type(n).__name__}" if isinstance(n, ClusterBarrier | NamedBarrier | Inbox | Flag) else type(n).__name__

@@ -2,7 +2,7 @@
 
 A plan is a tree of statements. Lines are text of one thread that no pass reads; what memory they touch that others see is said beside
 them (`Access`), and what orders such accesses is a statement of its own: barriers, asynchronous copies that have landed. `synchronise`
-places these, `check_block` runs the result and says what is not ordered, `spell` prints it by a target's words.
+places these, `check_plan` runs the result and says what is not ordered, `spell` prints it by a target's words.
 
     access write "tile of x"           access write "tile of x"
     | x[..] = ..                  ->   | x[..] = ..

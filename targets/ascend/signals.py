@@ -24,7 +24,7 @@ from autocomp.tile.agents import (
     with_barriers,
     with_signals,
 )
-from autocomp.tile.check_plan import problems, waits_before_sets
+from autocomp.tile.check_pipes import problems, waits_before_sets
 
 
 @dataclass(frozen=True)

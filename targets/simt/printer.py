@@ -46,7 +46,7 @@ from autocomp.ir.body import Expr, Gather, Map
 from autocomp.ir.directives import required
 from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
 from autocomp.tile import check_steps
-from autocomp.tile.check_block import require
+from autocomp.tile.check_plan import require
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.plan import Access, Commit, Exit, Landed, Line, Order, Slots, spell
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk

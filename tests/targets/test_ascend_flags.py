@@ -17,7 +17,7 @@ from autocomp.errors import AutocompError
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from autocomp.tile.agents import Again, Once, Signal, Skewed, Span, find_queues, with_signals
-from autocomp.tile.check_plan import problems
+from autocomp.tile.check_pipes import problems
 from autocomp.tile.derive import derive
 from autocomp.tile.places import Place
 from tests.helpers import fresh
@@ -97,7 +97,7 @@ take, named = Place.take, VectorPart.named
 
 
 @pytest.mark.parametrize(("of", "name", "mutant", "said"), [
-    (Place, "take", reuses_for_rings, "not ordered: vector.* on the same bytes"),
+    (Place, "take", reuses_for_rings, "vector.* on the bytes of .*, and nothing orders the two"),
     (VectorPart, "named", frees_early, "overwritten: vector.V reads")])  # fmt: skip
 def test_bytes_of_two_live_values_are_refused(of, name, mutant, said, monkeypatch):
     """What the machine model alone saw: the plan's checker knows where values lie."""

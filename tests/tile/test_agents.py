@@ -8,7 +8,7 @@ import pytest
 
 from autocomp.errors import AutocompError
 from autocomp.tile.agents import Again, Barrier, Once, Queue, Signal, Skewed, Span, Work, find_queues, merged, with_barriers, with_signals
-from autocomp.tile.check_plan import problems, waits_before_sets
+from autocomp.tile.check_pipes import problems, waits_before_sets
 
 
 def work(agent, reads=(), writes=()):
@@ -53,7 +53,7 @@ def test_a_whole_plan_has_no_fault_and_missing_signals_are():
     plan = signalled(COPY_COMPUTE, DEPTH)
     assert problems(plan, DEPTH) == [] and waits_before_sets(plan) == []
     for what, q in (("full", "b"), ("full", "c"), ("empty", "a"), ("empty", "c")):
-        assert any("not ordered" in x for x in problems(without(plan, what, q), DEPTH)), (what, q)
+        assert any("nothing orders" in x for x in problems(without(plan, what, q), DEPTH)), (what, q)
     assert problems(without(plan, "full", "a"), DEPTH) == []  # copies end in order: what says that b is there says it of a
 
 
@@ -64,7 +64,7 @@ def test_buffers_on_the_same_bytes_are_one():
     assert problems(plan, DEPTH, lies=apart) == []
     assert problems(plan, DEPTH, lies={**apart, "c": Span("l1", 64, 64)}) == []  # of another memory
     found = problems(plan, DEPTH, lies={**apart, "c": Span("ub", 96, 32)})
-    assert "not ordered: copy writes a, unit writes c on the same bytes" in found
+    assert "unit writes c on the bytes of a which copy writes, and nothing orders the two" in found
     ordered = {"core": (work("unit", (), "x"), Barrier("unit"), work("unit", (), "y"), Barrier("unit"), work("unit", "x"))}
     assert problems(ordered, {}) == []
     assert problems(ordered, {}, lies={"x": Span("ub", 0, 64), "y": Span("ub", 32, 8)}) == [
@@ -109,7 +109,7 @@ def test_a_flag_left_set_and_one_set_twice_are_faults():
     q = Queue("one", "two", "", ("a",), 1)
     assert problems({"core": (work("one", (), "a"), Signal("set", "full", q))}, {}) == ["left set: full of one -> two [a]"]
     twice = (work("one", (), "a"), Signal("set", "full", q), Signal("set", "full", q), Signal("wait", "full", q), Signal("wait", "full", q))
-    assert "set twice: full of one -> two [a]" in problems({"core": twice}, {})
+    assert "one sets full of one -> two [a] that is set" in problems({"core": twice}, {})
 
 
 def test_dependent_neighbours_of_one_agent_get_a_barrier():
@@ -133,7 +133,7 @@ def test_a_part_may_work_on_the_round_before():
     plan = {n: with_barriers(b, frozenset({"unit"})) for n, b in signalled(parts, depth).items()}
     assert problems(plan, depth) == [] and waits_before_sets(plan) == []
     broken = {"cube": plan["cube"]} | without({"vector": plan["vector"]}, "full", "y")
-    assert any("not ordered" in x for x in problems(broken, depth))
+    assert any("nothing orders" in x for x in problems(broken, depth))
 
 
 def test_a_value_that_the_next_round_overwrites_is_stale():
@@ -175,7 +175,7 @@ def test_a_loop_over_tiles_and_blocks_has_queues_of_both():
     assert [(n.first, s.do, s.what) for n in late for s in of_q(n)] == [(True, "wait", "full"), (False, "set", "empty")]
     for what, q in (("full", "o"), ("empty", "q"), ("full", "a")):
         broken = {p: tuple(_without_signal(b, what, q)) for p, b in plan.items()}
-        assert any("not ordered" in x for x in problems(broken, depth)), (what, q)
+        assert any("nothing orders" in x for x in problems(broken, depth)), (what, q)
 
 
 def _without_signal(body, what, buffer):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from autocomp.tile.check_agents import problems
+from autocomp.tile.check_plan import problems
 from autocomp.tile.plan import (
     Agents,
     Barrier,
@@ -51,17 +52,17 @@ def test_blocks_of_a_cluster_bring_a_factor_for_all():
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ((1, 1), "the producer of block 0 reads mbarriers which others write, and no fence stands between"),
-        ((2,), "reads mbarriers which others write, and nothing orders the two"),
+        ((1, 1), "the producer of block 0 reads mbarriers which .* writes?, and no fence stands between"),
+        ((2,), "reads mbarriers which .* writes?, and nothing orders the two"),
         ((3, 1, 0), "the producer of block 0 arrives at full of q before its phase has ended"),
         ((3, 1, 1), "waits at full of q"),
-        ((5, 0), "reads a slot of q which others write, and nothing orders the two"),
+        ((5, 0), "reads a slot of q which bulk copies write, and nothing orders the two"),
         ((5, 1), "waits at empty of q"),
         ((6,), "stuck: the producer of block 0 waits at Barrier"),
     ],
 )
 def test_a_shared_factor_needs_each(path, said):
-    assert any(said in x for x in problems(without(MULTICAST, path)))
+    assert any(re.search(said, x) for x in problems(without(MULTICAST, path)))
 
 
 def test_a_block_stays_while_others_arrive_at_its_barriers():
@@ -82,14 +83,14 @@ SENT = (
         ((1, 2), "stuck: team 0 of block 0 waits at wait of Inbox"),
         ((2,), "waits at a cluster barrier that it has not come to"),
         ((4, 0), "the producer of block 0 ends between the halves of a cluster's barrier"),
-        ((5,), "team 0 of block 0 reads mbarriers which others write, and nothing orders the two"),
+        ((5,), "team 0 of block 0 reads mbarriers which .* writes?, and nothing orders the two"),
         ((6,), "waits at wait of Inbox"),
-        ((7,), "reads an inbox which others write, and nothing orders the two"),
+        ((7,), "reads an inbox which .* writes?, and nothing orders the two"),
     ],
 )
 def test_sums_that_blocks_send_each_other(path, said):
     assert problems(SENT) == []
-    assert any(said in x for x in problems(without(SENT, path)))
+    assert any(re.search(said, x) for x in problems(without(SENT, path)))
 
 
 LEFT = Block("if", (Reach("sums", True), Fence("", "sums"), Barrier("consumers"), Flag("set", "")), row="later")
@@ -100,16 +101,16 @@ STREAM = Agents(3, producer=False, row=True), Block("for", (LEFT, Block("else if
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ((1, 0, 1), "reads sums of a block which others write, and no fence stands between"),
-        ((1, 0, 2), "reads sums of a block which others write, and nothing orders the two"),
+        ((1, 0, 1), "reads sums of a block which .* writes?, and no fence stands between"),
+        ((1, 0, 2), "reads sums of a block which .* writes?, and nothing orders the two"),
         ((1, 0, 3), "waits at take of Flag"),
         ((1, 1, 0, 0), "a flag is left set, for the next launch"),
-        ((1, 1, 0, 1), "team 1 of block 0 reads sums of a block which others write, and nothing orders the two"),
+        ((1, 1, 0, 1), "writes sums of a block which team 1 of block 0 reads, and nothing orders the two"),
     ],
 )
 def test_sums_behind_flags(path, said):
     assert problems(STREAM) == []
-    assert any(said in x for x in problems(without(STREAM, path)))
+    assert any(re.search(said, x) for x in problems(without(STREAM, path)))
 
 
 ORDER = (
@@ -122,15 +123,15 @@ ORDER = (
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ((1,), "stuck: team 0 of block 0 waits at sync of NamedBarrier"),
-        ((2, 0), "writes what teams start in turn which others write, and nothing orders the two"),
+        ((1,), "stuck: team 0 waits at sync of NamedBarrier"),
+        ((2, 0), "writes what teams start in turn which .* writes?, and nothing orders the two"),
         ((2, 2), "waits at sync of NamedBarrier"),
         ((3,), "a named barrier is left that not all have come to"),
     ],
 )
 def test_teams_in_turn(path, said):
     assert problems(ORDER) == []
-    assert any(said in x for x in problems(without(ORDER, path)))
+    assert any(re.search(said, x) for x in problems(without(ORDER, path)))
 
 
 def test_plans_without_agents_have_no_peers():
