@@ -2,7 +2,8 @@
 
 An agent is an in-order worker (a pipe of a core, a core). Its works start in order, but a later one may start before an earlier one
 has finished. A queue is a buffer that one agent writes and another reads; it needs two signals: full (written, may be read) and
-empty (read, may be written again, `depth` rounds later). `find_queues` finds them, `with_signals` writes them into the programs,
+empty (read, may be written again, `depth` rounds later). `find_queues` finds them, `with_signals` writes them into the programs, an agent's
+own works are ordered by barriers that `synchronise` places,
 `check_pipes.problems` runs the result and says what is not ordered. Nothing here knows a chip: a target says how a signal is spelled.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from autocomp.errors import UnsupportedOp
+from autocomp.tile.plan import Barrier
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,11 @@ class Again:
     body: tuple[Node, ...]
     foot: tuple[str, ...] = ()
     over: str = ""
+    turns, perhaps = 0, False
+
+    @property
+    def again(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class Skewed:
     head: tuple[str, ...]
     body: tuple[Node, ...]
     foot: tuple[str, ...] = ()
+    again, turns, perhaps = "", 0, True
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class Once:
 
     first: bool
     body: tuple[Node, ...]
+    again, turns, perhaps = "", 0, True
 
 
 @dataclass(frozen=True)
@@ -96,13 +105,6 @@ class Signal:
     def agent(self) -> str:
         """Whom it concerns: a set comes behind the works of one end, a wait holds up those of the other."""
         return self.queue.writer if (self.do == "set") == (self.what == "full") else self.queue.reader
-
-
-@dataclass(frozen=True)
-class Barrier:
-    """Earlier works of `agent` end before later ones start."""
-
-    agent: str
 
 
 Node = Work | Again | Skewed | Once | Signal | Barrier
@@ -241,49 +243,3 @@ def _insert(body: Body, loops: tuple[str, ...], wanted: str, before: dict[int, S
 def _drop_useless(body: Body) -> Body:
     """Without the empty signals of queues that are used once."""
     return tuple(n for n in body if not (isinstance(n, Signal) and n.what == "empty" and not n.queue.loop))
-
-
-def with_barriers(body: Body, agents: frozenset[str]) -> Body:
-    """A barrier in front of each work that touches what an earlier work of the same agent (one of `agents`) may still be writing or
-    reading. A round of a loop may follow any other."""
-    return _barriers(body, agents, {a: (set(), set()) for a in agents})
-
-
-def _barriers(body: Body, agents: frozenset[str], open_: dict[str, tuple[set[str], set[str]]]) -> Body:
-    out: list[Node] = []
-    for n in body:
-        if isinstance(n, Again):
-            for a in agents:
-                for side, names in enumerate(_touched(n.body, a)):
-                    open_[a][side].update(names)
-            n = replace(n, body=_barriers(n.body, agents, open_))
-        elif isinstance(n, (Skewed, Once)):  # it is left out in some rounds: what was open before it may still be
-            before = {a: (set(r), set(w)) for a, (r, w) in open_.items()}
-            n = replace(n, body=_barriers(n.body, agents, open_))
-            for a in agents:
-                open_[a][0].update(before[a][0])
-                open_[a][1].update(before[a][1])
-        elif isinstance(n, Work) and n.agent in agents:
-            read, written = open_[n.agent]
-            if written & {*n.reads, *n.writes} or read & set(n.writes):
-                out.append(Barrier(n.agent))
-                read.clear()
-                written.clear()
-            read.update(n.reads)
-            written.update(n.writes)
-        out.append(n)
-    return tuple(out)
-
-
-def _touched(body: Body, agent: str) -> tuple[set[str], set[str]]:
-    read: set[str] = set()
-    written: set[str] = set()
-    for n in body:
-        if isinstance(n, (Again, Skewed, Once)):
-            inner = _touched(n.body, agent)
-            read |= inner[0]
-            written |= inner[1]
-        elif isinstance(n, Work) and n.agent == agent:
-            read.update(n.reads)
-            written.update(n.writes)
-    return read, written

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Body, Once, Parts, Queue, Signal, Skewed, Span, Work, accesses, common_loop
+from autocomp.tile.agents import Again, Body, Once, Parts, Queue, Signal, Skewed, Span, Work, accesses, common_loop
 from autocomp.tile.happens_before import THREADS, Agent, Place, Use, World
+from autocomp.tile.plan import Barrier
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class Item:
 
     node: Work | Signal | Barrier
     rounds: Mapping[str, int]
+
+    @property
+    def agent(self) -> str:
+        return self.node.agents if isinstance(self.node, Barrier) else self.node.agent
 
 
 def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int = 1, lies: Mapping[str, Span] | None = None) -> list[str]:
@@ -57,7 +62,7 @@ def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: i
     programs: dict[str, list[Item]] = {}
     for body in parts.values():
         for item in _unroll(body, trips, {}, {}):
-            programs.setdefault(item.node.agent, []).append(item)
+            programs.setdefault(item.agent, []).append(item)
     w = World([Agent(i, name, [0] * len(programs)) for i, name in enumerate(programs)], beside, most)
     content: dict[Place, tuple[int, str]] = {}  # the round and the value that were written last, "" where another buffer's was
 
@@ -99,7 +104,7 @@ def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
     found = []
     for body in parts.values():
         issued: dict[tuple[object, ...], int] = {}
-        agents = {i.node.agent for i in _unroll(body, (1, 1), {}, {})}
+        agents = {i.agent for i in _unroll(body, (1, 1), {}, {})}
         for item in _unroll(body, (trips, trips), {}, {}):
             n = item.node
             if isinstance(n, Signal) and {n.queue.writer, n.queue.reader} <= agents:

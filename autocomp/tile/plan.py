@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -337,12 +338,11 @@ class Open:
     draft: Draft
 
 
-def walk(body: tuple[Node, ...]) -> Iterator[Node]:
+def walk(body: tuple[Any, ...]) -> Iterator[Any]:
     """Every statement, blocks before what is in them."""
     for n in body:
         yield n
-        if isinstance(n, Block):
-            yield from walk(n.body)
+        yield from walk(getattr(n, "body", ()))
 
 
 def spell(body: tuple[Node, ...], words: Callable[[Order], str], depth: int = 1) -> list[str]:

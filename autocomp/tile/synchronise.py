@@ -1,4 +1,5 @@
-"""The one inference of synchronisation in a block: where its threads must meet, and where a thread must wait for its copies.
+"""The one inference of what orders an agent's own accesses: where a block's threads must meet, where a thread must wait for its copies, and
+where a pipe must end its earlier works (`agents`: its loops and parts are blocks, its works lines with their accesses).
 
 Between a write and a read or a write of the same by others threads meet, and between a read and the next write. A read waits first for
 the copies that bring what it reads. A turn of a loop may follow any other, so what stands at a turn's end holds at its beginning; slots of
@@ -9,10 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any, TypeVar
 
-from autocomp.tile.plan import Access, Barrier, Block, Claim, Exit, Landed, Node, Turn
+from autocomp.tile.agents import Again, Once, Skewed, Work
+from autocomp.tile.plan import Access, Barrier, Block, Claim, Exit, Landed, Node, Turn, walk
 
 Place = tuple[str, int]  # a buffer and its slot, in turns ahead
+N = TypeVar("N")  # a statement of a block's plan, or of pipes
 ANY = -1  # some slot
 
 
@@ -52,16 +56,16 @@ class State:
         return State(all_(self.written), all_(self.seen), all_(self.landing), self.far, self.rings)
 
 
-def synchronise(body: tuple[Node, ...], agents: str = "block") -> tuple[Node, ...]:
-    """The plan with barriers of `agents`, the threads that share memory, and waits for copies."""
+def synchronise(body: tuple[N, ...], agents: str = "block") -> tuple[N, ...]:
+    """The plan with barriers of `agents`, the threads that share memory or a pipe, and waits for copies."""
     return _placed(body, State(), agents)[0]
 
 
-def _placed(body: tuple[Node, ...], state: State, agents: str) -> tuple[tuple[Node, ...], State]:
+def _placed(body: tuple[Any, ...], state: State, agents: str) -> tuple[tuple[Any, ...], State]:
     """The statements with what orders them, and the state behind them; `state` is that in front of them, and is changed."""
-    out: list[Node] = []
+    out: list[Any] = []
     for i, n in enumerate(body):
-        if isinstance(n, Block):
+        if isinstance(n, Block | Again | Skewed | Once):
             block, state = _block(n, state, agents)
             out.append(block)
             continue
@@ -77,8 +81,12 @@ def _placed(body: tuple[Node, ...], state: State, agents: str) -> tuple[tuple[No
     return tuple(out), state
 
 
-def _block(n: Block, state: State, agents: str) -> tuple[Block, State]:
+def _block(n: Any, state: State, agents: str) -> tuple[Any, State]:
     before = state.copy()
+    if isinstance(n, Again):  # all that a round of a pipe's loop touches may be open where another one begins
+        reads, writes = _touched(n.body, agents)
+        state.seen |= reads
+        state.written |= writes
     if n.turns:  # turn by turn, where each needs the same
         bodies = []
         for _ in range(n.turns):
@@ -100,12 +108,17 @@ def _block(n: Block, state: State, agents: str) -> tuple[Block, State]:
     return replace(n, body=body), after.join(before) if n.perhaps else after
 
 
-def _in_front(n: Node, s: State, agents: str) -> list[Node]:
+def _in_front(n: Any, s: State, agents: str) -> list[Node]:
     """What must stand in front of a statement (of a turn: in its place)."""
     if isinstance(n, Access):
         return _access(n, s, agents)
     out: list[Node] = []
-    if isinstance(n, Barrier) and n.agents != "warpgroup":
+    if isinstance(n, Work) and n.agent == agents:
+        reads, writes = _touched((n,), agents)
+        out += _meet(s, agents) if s.written & (reads | writes) or s.seen & writes else []
+        s.seen |= reads
+        s.written |= writes
+    elif isinstance(n, Barrier) and n.agents in ("block", "consumers", "cluster"):
         s.meet(n.agents)
     elif isinstance(n, Landed) and n.behind == 0:
         s.landing.clear()
@@ -121,6 +134,12 @@ def _in_front(n: Node, s: State, agents: str) -> list[Node]:
     elif isinstance(n, Exit) and any(b in s.far for b, _ in s.seen | s.written):
         out += _meet(s, "cluster")
     return out
+
+
+def _touched(body: tuple[Any, ...], pipe: str) -> tuple[set[Place], set[Place]]:
+    """What works of a pipe read and write."""
+    works = [n for n in walk(body) if isinstance(n, Work) and n.agent == pipe]
+    return {(x, ANY) for n in works for x in n.reads}, {(x, ANY) for n in works for x in n.writes}
 
 
 def _meet(s: State, agents: str) -> list[Node]:
@@ -146,7 +165,7 @@ def _access(a: Access, s: State, agents: str) -> list[Node]:
     return out
 
 
-def _reads(body: tuple[Node, ...], begin: int) -> list[Access]:
+def _reads(body: tuple[Any, ...], begin: int) -> list[Access]:
     """The reads with which statements from `begin` on begin."""
     out: list[Access] = []
     for n in islice(body, begin, None):

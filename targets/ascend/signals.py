@@ -11,7 +11,6 @@ from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.tile.agents import (
     Again,
-    Barrier,
     Body,
     Once,
     Parts,
@@ -21,10 +20,11 @@ from autocomp.tile.agents import (
     Span,
     find_queues,
     merged,
-    with_barriers,
     with_signals,
 )
 from autocomp.tile.check_pipes import problems, waits_before_sets
+from autocomp.tile.plan import Barrier
+from autocomp.tile.synchronise import synchronise
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,11 @@ def plan(parts: Parts, depth: dict[str, int], chip: Chip, lies: Mapping[str, Spa
 
 
 def with_barriers_in(parts: Parts) -> dict[str, Body]:
-    agents = frozenset(table()["barriers"])
-    return {name: with_barriers(body, agents) for name, body in parts.items()}
+    """The programs in which each pipe ends its earlier works where a later one needs it."""
+    out = dict(parts)
+    for pipe in sorted(table()["barriers"]):
+        out = {name: synchronise(body, pipe) for name, body in out.items()}
+    return out
 
 
 def number(queues: list[Queue], chip: Chip) -> tuple[dict[tuple[Queue, str], int], list[str]]:
@@ -96,7 +99,7 @@ def text(body: Body, ids: dict[tuple[Queue, str], int]) -> tuple[object, ...]:
         if isinstance(n, (Again, Skewed, Once)):
             out.append(replace(n, body=text(n.body, ids)))  # type: ignore[arg-type]
         elif isinstance(n, Barrier):
-            out.append(Line(n.agent, f"PipeBarrier<PIPE_{pipe(n.agent)}>();"))
+            out.append(Line(n.agents, f"PipeBarrier<PIPE_{pipe(n.agents)}>();"))
         elif isinstance(n, Signal):
             out.append(Line(n.agent, spelled(n, ids[n.queue, n.what])))
         else:

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from autocomp.errors import AutocompError
-from autocomp.tile.agents import Again, Barrier, Once, Queue, Signal, Skewed, Span, Work, find_queues, merged, with_barriers, with_signals
+from autocomp.tile.agents import Again, Once, Queue, Signal, Skewed, Span, Work, find_queues, merged, with_signals
 from autocomp.tile.check_pipes import problems, waits_before_sets
+from autocomp.tile.plan import Barrier
+from autocomp.tile.synchronise import synchronise
 
 
 def work(agent, reads=(), writes=()):
@@ -113,9 +115,9 @@ def test_a_flag_left_set_and_one_set_twice_are_faults():
 
 
 def test_dependent_neighbours_of_one_agent_get_a_barrier():
-    body = with_barriers((work("v", (), "x"), work("v", "x", "y"), work("v", "z", "w"), work("m", "y", "q")), frozenset({"v"}))
+    body = synchronise((work("v", (), "x"), work("v", "x", "y"), work("v", "z", "w"), work("m", "y", "q")), "v")
     assert [type(n) for n in body] == [Work, Barrier, Work, Work, Work]
-    loop = with_barriers((Again("tile", (), (work("v", "y", "x"), work("v", "z", "y"))),), frozenset({"v"}))
+    loop = synchronise((Again("tile", (), (work("v", "y", "x"), work("v", "z", "y"))),), "v")
     assert [type(n) for n in loop[0].body] == [Barrier, Work, Barrier, Work]  # a round may follow another
 
 
@@ -130,7 +132,7 @@ def late_product(slots):
 
 def test_a_part_may_work_on_the_round_before():
     parts, depth = late_product(2)
-    plan = {n: with_barriers(b, frozenset({"unit"})) for n, b in signalled(parts, depth).items()}
+    plan = {n: synchronise(b, "unit") for n, b in signalled(parts, depth).items()}
     assert problems(plan, depth) == [] and waits_before_sets(plan) == []
     broken = {"cube": plan["cube"]} | without({"vector": plan["vector"]}, "full", "y")
     assert any("nothing orders" in x for x in problems(broken, depth))
@@ -138,14 +140,14 @@ def test_a_part_may_work_on_the_round_before():
 
 def test_a_value_that_the_next_round_overwrites_is_stale():
     parts, depth = late_product(1)
-    plan = {n: with_barriers(b, frozenset({"unit"})) for n, b in signalled(parts, depth).items()}
+    plan = {n: synchronise(b, "unit") for n, b in signalled(parts, depth).items()}
     assert "stale: unit reads k of another round" in problems(plan, depth)
 
 
 def test_a_barrier_of_a_part_that_is_left_out_orders_nothing():
     """The last round has the late part alone: its barrier is its own."""
     body = (Again("tile", (), (Skewed(0, (), (work("v", (), "x"), work("v", "x", "w"))), Skewed(1, (), (work("v", "z", "z"),)))),)
-    out = with_barriers(body, frozenset({"v"}))[0].body
+    out = synchronise(body, "v")[0].body
     assert Barrier("v") in out[1].body
 
 
@@ -167,7 +169,7 @@ def test_a_loop_over_tiles_and_blocks_has_queues_of_both():
     parts, depth = joined(2)
     queues = find_queues(parts, depth)
     assert {q.buffers[0]: q.loop for q in queues} == {"q": "tile", "a": "block", "o": "tile"}
-    plan = {n: with_barriers(b, frozenset({"unit"})) for n, b in signalled(parts, depth).items()}
+    plan = {n: synchronise(b, "unit") for n, b in signalled(parts, depth).items()}
     assert problems(plan, depth) == [] and waits_before_sets(plan) == []
     early, late = (n.body for n in plan["core"][len([x for x in plan["core"] if isinstance(x, Signal) and x.do == "set"])].body)
     of_q = lambda n: [s for s in n.body if isinstance(s, Signal) and s.queue.buffers == ("q",)] if isinstance(n, Once) else []
