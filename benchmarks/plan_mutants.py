@@ -36,6 +36,7 @@ from autocomp.tile.plan import (
     Node,
     Order,
     Signal,
+    TensorMemory,
 )
 from tests.helpers import device_graphs, goldens
 from tests.helpers.device_graphs import gemm, graph
@@ -121,7 +122,7 @@ def mutants(plan: Plan) -> Iterator[Mutant]:
 
 def _paths(body: Body, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
     for i, n in enumerate(body):
-        if isinstance(n, Order | Signal | Group | Done | Fence | ClusterBarrier | NamedBarrier | Flag) or (
+        if isinstance(n, Order | Signal | Group | Done | Fence | ClusterBarrier | NamedBarrier | Flag | TensorMemory) or (
             isinstance(n, Inbox) and n.do != "read"
         ):
             yield (*path, i)

@@ -18,10 +18,12 @@ from autocomp.check.families import RECURRENCES, USES
 from autocomp.check.kernels import Drawn, drawn, kernels_of, with_form
 from autocomp.check.schedules import Checked, check_schedule, order, too_large
 from autocomp.check.shrink import Fault, shrunk
+from autocomp.cost.chip import load_chip
 from autocomp.cost.demand import demand_of
 from autocomp.cost.roles import Roles
 from autocomp.deadline import current
 from autocomp.egraph.choose import Joins, directives_of, found_together
+from autocomp.egraph.examples import features_of
 from autocomp.egraph.kernel_egraph import UNTILED, Found
 from autocomp.egraph.kernel_terms import is_legal
 from autocomp.egraph.room import levels
@@ -74,7 +76,7 @@ def check_kernel_rule(
     bases = others if speaks_of_schedules(rule) or of_recurrences(rule) else ()
     key = (rule.name, rule.text, rule.exact, rule.targets, samples, seed, small, *((r.name, r.text) for r in bases))
     if key not in _KNOWN:
-        machines = tuple(map(_machine, rule.targets or manifests()))
+        machines = tuple(_machine(t, features_of(rule)) for t in rule.targets or manifests())
         found = _Check(rule, others, samples, seed, say=say).result(machines, small)
         if found.cut:
             return found
@@ -111,10 +113,15 @@ def _has_form(kernel: Kernel, form: str) -> bool:
     return roles.form == form or (form == "scan" and roles.scan is not None)
 
 
+def _machine(name: str, features: Sequence[str] = ()) -> Target:
+    """A target with its first chip that has these features, or its first, whatever stands in this machine."""
+    chips = manifests()[name]["chips"]
+    return _loaded(name, next((c for c in chips if features and {*features} <= {*load_chip(c).features}), chips[0]))
+
+
 @lru_cache(maxsize=8)
-def _machine(name: str) -> Target:
-    """A target with its first chip, whatever stands in this machine."""
-    return load_target(f"{name}:{manifests()[name]['chips'][0]}", OPTIONS)
+def _loaded(name: str, chip: str) -> Target:
+    return load_target(f"{name}:{chip}", OPTIONS)
 
 
 @lru_cache(maxsize=4096)

@@ -41,14 +41,14 @@ def fires(rule: Rule, example: Example, rules: RuleSet, chip: Chip | None = None
     trace, options = Trace(), Options()
     graph = graph_of(rule, example)
     if rule.phase in GRAPH_PHASES:
-        saturate(graph, RuleSet((rule,)), options, trace, _features(rule), drawn=not example.graph)
+        saturate(graph, RuleSet((rule,)), options, trace, features_of(rule), drawn=not example.graph)
     else:
         others = RuleSet((*(r for r in rules if r.name != rule.name), rule))
         cover(freeze_graph(decompose(graph)), others, chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP), options, trace)
     return any(e.name == rule.name for e in trace.of("rule"))
 
 
-def _features(rule: Rule) -> tuple[str, ...]:
+def features_of(rule: Rule) -> tuple[str, ...]:
     """Features of a chip that the rule asks for: its examples are for chips that have them."""
     calls = [e for c in rule.where for e in walk(c) if isinstance(e, Call) and e.name == "feature"]
     return tuple(str(a.value) for e in calls for a in e.args if isinstance(a, Lit))

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
+from autocomp.tile import check_tensor_memory
 from autocomp.tile.happens_before import BOX, ENGINE, FILL, ONE, PRODUCT, THREADS, WHO, Agent, Place, Use, World, knows
 from autocomp.tile.plan import (
     Access,
@@ -48,6 +49,7 @@ from autocomp.tile.plan import (
     Reach,
     Role,
     Signal,
+    TensorMemory,
     Touch,
     walk,
 )
@@ -92,6 +94,8 @@ class Try:
 def problems(body: Body, takers: int = 1) -> list[str]:
     """What is wrong with a plan; [] if nothing is. `takers`: how many consumers take tiles by turns."""
     nodes = list(walk(body))
+    if any(isinstance(n, TensorMemory) for n in nodes):
+        return check_tensor_memory.problems(body)
     roles = any(isinstance(n, Role) for n in nodes)
     alone = Agents(1, takers, True) if roles else Agents(1, 1, False)
     of = next((n for n in nodes if isinstance(n, Agents)), alone)

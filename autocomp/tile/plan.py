@@ -254,6 +254,21 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class TensorMemory:
+    """What is done with memory in which products leave their sums (PTX: tcgen05): a warp takes it (`alloc`) or gives it back (`free`),
+    `name`: its address is read; one thread starts products into a slot of a `ring` of `depth` (`multiply`; `reads`: rings that have the
+    factors); a warp loads from a slot (`load`). `before`, `after`: fences of this memory in front of what tells others, and behind what
+    they told.
+    """
+
+    do: str
+    text: str = ""
+    ring: str = ""
+    depth: int = 1
+    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Exit:
     """The block ends; no other block touches its memory from here on."""
 
@@ -296,12 +311,12 @@ class Block:
 
 
 Order = Barrier | Commit | Landed  # what a target has words for
-Role = Signal | Count | Began | Group | Done | Touch | Box | Fence  # what roles do, spelt where it is written
+Role = Signal | Count | Began | Group | Done | Touch | Box | Fence | TensorMemory  # what roles do, spelt where it is written
 Peer = ClusterBarrier | NamedBarrier | Inbox | Flag | Reach  # what blocks and teams do that others see, spelt where it is written
 Node = Line | Access | Role | Peer | Agents | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
 
 
-SPELT = Signal | Count | Group | Done | Touch | Box | Fence | ClusterBarrier | NamedBarrier | Inbox | Flag  # they have a text
+SPELT = Signal | Count | Group | Done | Touch | Box | Fence | TensorMemory | ClusterBarrier | NamedBarrier | Inbox | Flag  # with a text
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autocomp.targets.cuda import tcgen05
 from autocomp.targets.cuda.prefetch_epilogue import held_back
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
@@ -45,6 +46,8 @@ def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: t
     (`fitted_specialised`), then what an epilogue stages, what reductions exchange, and the registers that values have beside factors which
     are packed and operands which came early. Raises as `emit_specialised` does."""
     check_block(p, TEAM * (schedule.workers + 1), schedule.cluster, chip)
+    if "tensor_memory" in chip.features:
+        return tcgen05.planned(p, schedule, chip, table, plain)
     at, placer, shared = fitted_specialised(p, schedule, chip, table, plain)
     workers, blocks = placer.workers, chip.cores * schedule.resident
     printer = WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,

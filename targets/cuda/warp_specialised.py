@@ -109,7 +109,7 @@ class WarpSpecialisedPrinter(Printer):
         self.box = ""  # the number of the box whose values are being made, where they are made box by box
 
     # ---- the two roles
-    agents = "consumers"
+    agents, describes = "consumers", "ac_descriptor"  # the function that makes descriptors of factors
 
     def words(self, n: Order) -> str:
         if isinstance(n, Barrier) and n.agents == self.agents:

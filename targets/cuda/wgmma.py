@@ -93,7 +93,7 @@ def descriptor(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) 
         side = f"{number} * {i.m}" if first else f"n * {i.n}" if pr.repeat[1] > 1 else "0"
         slot = f" + {turn(at, q)[0]} * {x.bytes}" if q is not None and q.depth > 1 else ""
         place = x.place(side, number, i.m if first else i.n, i.k * x.buf.dtype.bytes)
-        return f"{_made(x)}({at.memory} + {x.offset}{slot} + {place}, {x.layout[0]}, {x.layout[1]})"
+        return f"{_made(at, x)}({at.memory} + {x.offset}{slot} + {place}, {x.layout[0]}, {x.layout[1]})"
     var, size, count = ("m", i.m, pr.repeat[0]) if first else ("n", i.n, pr.repeat[1])
     way = [f"{turn(at, q)[0]} * {x.bytes // 16}"] if q is not None and q.depth > 1 else []
     if deep(at, name, pr):
@@ -104,7 +104,7 @@ def descriptor(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) 
     else:
         way += [f"{var} * {size} / {x.across} * {x.box_bytes // 16}"] * (count > 1) + [f"kk * {i.k * 8}"]
     moved = "beside" if at.row_sums and at.row_sums.factor == name else "at"
-    return f"ac_descriptor_{moved}({described(at, name, first, pr)}, {' + '.join(way)})"
+    return f"{at.describes}_{moved}({described(at, name, first, pr)}, {' + '.join(way)})"
 
 
 def described(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) -> str:
@@ -121,13 +121,13 @@ def described(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) -
             mine = f" + {number} * {size * x.chunk if along else size // x.across * x.box_bytes}"
         at.descriptors[key] = variable = at.names.fresh(f"{name}_at")
         lead = 1 if along else at.row_sums.ones - x.offset if at.row_sums and at.row_sums.factor == name else x.box_bytes
-        at.in_front(Line(f"const unsigned long long {variable} = {_made(x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});"))
+        at.in_front(Line(f"const unsigned long long {variable} = {_made(at, x)}({at.memory} + {x.offset}{mine}, {lead}, {x.layout[1]});"))
     return at.descriptors[key]
 
 
-def _made(x: Bulk | Laid) -> str:
+def _made(at: WarpSpecialisedPrinter, x: Bulk | Laid) -> str:
     """The function that makes a descriptor of memory with this swizzle."""
-    return "ac_descriptor" if x.layout[2] == 128 else f"ac_descriptor_of<{x.layout[2]}>"
+    return at.describes if x.layout[2] == 128 else f"{at.describes}_of<{x.layout[2]}>"
 
 
 def deep(at: WarpSpecialisedPrinter, name: str, pr: Product) -> bool:

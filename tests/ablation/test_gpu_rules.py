@@ -40,6 +40,7 @@ WORTH = {
     "tiling/gpu-short-rows": (graph({"x": "f16[100000, 3]", "y": "f16[3]"}, "%0 = add(x, y)"), "h200", {}),
     "tiling/gpu-warp-specialise": (gemm(4096, 4096, 4096), "h200", {}),
     "tiling/gpu-implicit-gemm": (conv("f16[32, 256, 56, 56]", "f16[256, 256, 3, 3]", pad=1), "h200", {}),
+    "tiling/gpu-tensor-memory": (gemm(4096, 4096, 4096), "b200", {}),
     "tiling/gpu-one-wave": (gemm(1024, 1024, 1024), "h200", {}),
     "tiling/gpu-cluster-split-k": (gemm(328, 2432, 4240), "h200", {}),
     "tiling/gpu-few-rows": (gemm(16, 4096, 4096), "h200", {}),

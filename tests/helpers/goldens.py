@@ -8,6 +8,7 @@ from functools import partial
 
 import autocomp
 from autocomp.runtime.program import Program
+from tests.helpers import tensor_memory
 from tests.helpers.device_graphs import GOLDEN, attention, graph, printed
 from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import CASES, FEW_ROWS, split, stream
@@ -50,4 +51,5 @@ OTHERS: dict[str, Callable[[], Program]] = {
     "cuda/conv_window.h200.cu": patch,
     "cuda/attention_four_warpgroups.h200.cu": four_warpgroups,
     "cuda/radix_topk.h200.cu": order,
+    **{f"cuda/tensor_memory_{n}.b200.cu": partial(tensor_memory.made, case) for n, case in tensor_memory.GOLDEN.items()},
 }

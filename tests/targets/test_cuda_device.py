@@ -30,7 +30,7 @@ missing = load_target("cuda").toolchain.missing()
     ("NVIDIA GeForce RTX 4090", (8, 9), 128, "rtx4090"),
     ("NVIDIA L4", (8, 9), 58, "rtx4090"),                  # no file of its own: the one with the nearest number of cores
     ("NVIDIA A30", (8, 0), 56, "a100"), ("NVIDIA GeForce RTX 3060", (8, 6), 28, "a10"),
-    ("NVIDIA B200", (10, 0), 148, "l40s"),                 # code for sm_90a does not run there
+    ("NVIDIA B200", (10, 0), 148, "b200"), ("NVIDIA GB200", (10, 0), 152, "b200"),
     ("NVIDIA GeForce RTX 5090", (12, 0), 170, "l40s"),
     ("Tesla V100", (7, 0), 80, ""),
 ])  # fmt: skip
@@ -66,11 +66,11 @@ def test_a_missing_package_is_no_missing_device(monkeypatch):
 
 
 def test_an_architecture_has_the_instructions_that_it_brings():
-    """Rows of instructions.yaml by what each needs: dp4a since 6.1, mma.sync since 8.0, wgmma on 9.0a alone; pieces of a thread's own
-    anywhere."""
-    kinds = {arch: {i.name.partition(".")[0] for rows in instructions_of(arch)[:2] for i in rows} for arch in ("sm_80", "sm_89", "sm_90a")}
-    assert kinds == {"sm_80": {"mma", "dp4a", "fma"}, "sm_89": {"mma", "dp4a", "fma"}, "sm_90a": {"mma", "dp4a", "fma", "wgmma"}}
-    for arch in ("sm_90", "sm_100a", "sm_120"):
+    """Rows of instructions.yaml by what each needs: dp4a since 6.1, mma.sync since 8.0, wgmma on 9.0a alone, tcgen05 on 10.0a; pieces of
+    a thread's own anywhere."""
+    of = lambda arch: {i.name.partition(".")[0] for rows in instructions_of(arch)[:2] for i in rows} - {"mma", "dp4a", "fma"}
+    assert {arch: of(arch) for arch in ("sm_80", "sm_90a", "sm_100a")} == {"sm_80": set(), "sm_90a": {"wgmma"}, "sm_100a": {"tcgen05"}}
+    for arch in ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120"):
         assert not instructions_of(arch)[1]
 
 
@@ -98,8 +98,8 @@ def test_kernels_of_every_chip_compile(chip):
         program = autocomp.optimize(GRAPHS[name], target=f"cuda:{chip}")
         assert program.target.chip.name == chip
         assert all(code[:4] == b"\x7fELF" for code in program.build().values())
-        if program.target.chip.arch != "sm_90a":
-            assert not re.search(r"wgmma|ac_bulk|cluster", program.source()), f"{name} for {chip}"
+        if program.target.chip.arch not in ("sm_90a", "sm_100a"):
+            assert not re.search(r"wgmma|ac_bulk|cluster|ac_tensor_mma", program.source()), f"{name} for {chip}"
 
 
 @pytest.mark.parametrize("arch", ["sm_86", "sm_100", "sm_120"])

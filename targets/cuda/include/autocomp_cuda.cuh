@@ -429,4 +429,50 @@ template <int N> AC_DEVICE void ac_keep(float (&x)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
 }
+// ---- tensor memory, and products that one thread issues into it (sm_100a; PTX: tcgen05). No device has run these
+// a warp takes a power of two of columns, whose address it leaves in shared memory; no other warp of the block takes more
+template <int COLUMNS> AC_DEVICE void ac_tensor_alloc(unsigned char *place) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(ac_address(place)), "r"(COLUMNS) : "memory");
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+}
+template <int COLUMNS> AC_DEVICE void ac_tensor_free(unsigned at) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(at), "r"(COLUMNS) : "memory");
+}
+// what this thread has done there comes before what it tells others; what they told it comes before what it does there
+AC_DEVICE void ac_tensor_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
+AC_DEVICE void ac_tensor_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
+// one arrival at b when all products that this thread has issued are done
+AC_DEVICE void ac_tensor_commit(unsigned char *b) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(ac_address(b)) : "memory");
+}
+// where a factor lies, as ac_descriptor says it: bits 46 to 48 are this instruction's version, 61 to 63 the swizzle
+template <int SWIZZLE> AC_DEVICE unsigned long long ac_tensor_descriptor_of(const unsigned char *p, int lead, int stride) {
+  constexpr unsigned long long kind = SWIZZLE == 128 ? 2 : SWIZZLE == 64 ? 4 : 6;
+  return (unsigned long long)((ac_address(p) & 0x3ffff) >> 4) | (unsigned long long)(lead >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 46 | kind << 61;
+}
+AC_DEVICE unsigned long long ac_tensor_descriptor(const unsigned char *p, int lead, int stride) { return ac_tensor_descriptor_of<128>(p, lead, stride); }
+AC_DEVICE unsigned long long ac_tensor_descriptor_at(unsigned long long first, unsigned way) { return ac_descriptor_at(first, way); }
+// columns from d on += a b, or = a b where `keep` is false; `how`: the instruction's descriptor
+#define AC_TENSOR_MMA(kind) \
+  AC_DEVICE void ac_tensor_mma_##kind(unsigned d, unsigned long long a, unsigned long long b, unsigned how, bool keep) { \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::" #kind " [%0], %1, %2, %3, p;}" \
+                 ::"r"(d), "l"(a), "l"(b), "r"(how), "r"(int(keep)) : "memory"); \
+  }
+AC_TENSOR_MMA(f16) AC_TENSOR_MMA(tf32) AC_TENSOR_MMA(f8f6f4) AC_TENSOR_MMA(i8)
+// a thread's row of N columns, of the 32 rows that its warp may read; they are there behind it
+AC_DEVICE void ac_tensor_read(unsigned (&r)[16], unsigned at) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16]; tcgen05.wait::ld.sync.aligned;"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]), "=r"(r[14]), "=r"(r[15]) : "r"(at) : "memory");
+}
+AC_DEVICE void ac_tensor_read(unsigned (&r)[32], unsigned at) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32]; tcgen05.wait::ld.sync.aligned;"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]), "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]), "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]), "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]), "=r"(r[31]) : "r"(at) : "memory");
+}
+template <int N, class T> AC_DEVICE void ac_tensor_load(T *x, unsigned at) {
+  unsigned r[N];
+  __syncwarp();
+  ac_tensor_read(r, at);
+#pragma unroll
+  for (int i = 0; i < N; ++i) memcpy(&x[i], &r[i], 4);
+}
 #endif

@@ -376,3 +376,77 @@ AC_DEVICE void ac_team_start(void **all, int lanes) {
     ac_team_factors mine{keep, d, a, 0, b, ac_team_run<n, A, B, C, true, !tb>, ac_team_places<n, A, B, true, !tb>}; \
     simt_team(51, &mine, ac_team_start); \
   }
+
+// ---- tensor memory, and products that one thread issues into it: descriptors by the bits of PTX ISA
+template <int COLUMNS> AC_DEVICE void ac_tensor_alloc(unsigned char *place) { simt_tensor_alloc(place, COLUMNS); }
+template <int COLUMNS> AC_DEVICE void ac_tensor_free(unsigned at) { simt_tensor_free(at, COLUMNS); }
+AC_DEVICE void ac_tensor_before() { simt_tensor_fence(false); }
+AC_DEVICE void ac_tensor_after() { simt_tensor_fence(true); }
+AC_DEVICE void ac_tensor_commit(unsigned char *b) { simt_tensor_commit(b); }
+template <int N, class T> AC_DEVICE void ac_tensor_load(T *x, unsigned at) { simt_tensor_load(at, N, reinterpret_cast<uint32_t *>(x)); }
+template <int SWIZZLE> AC_DEVICE unsigned long long ac_tensor_descriptor_of(const unsigned char *p, int lead, int stride) {
+  const unsigned long long kind = SWIZZLE == 128 ? 2 : SWIZZLE == 64 ? 4 : 6;
+  return (unsigned long long)(p - smem) >> 4 | (unsigned long long)(lead >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 46 | kind << 61;
+}
+AC_DEVICE unsigned long long ac_tensor_descriptor(const unsigned char *p, int lead, int stride) { return ac_tensor_descriptor_of<128>(p, lead, stride); }
+AC_DEVICE unsigned long long ac_tensor_descriptor_at(unsigned long long first, unsigned way) { return (first & ~0xffffffffull) | ((unsigned)first + way); }
+// as ac_factor_at has it: bits 0 to 13, 16 to 29 and 32 to 45 are 16 bytes each, 46 to 48 a constant, 61 to 63 the swizzle
+SIMT_ARITHMETIC AC_DEVICE unsigned long long ac_tensor_where(unsigned long long d) {
+  const unsigned kind = unsigned(d >> 61);
+  if ((d >> 46 & 0x7fff) != 1 || (d & 0xc000c000) || (kind != 2 && kind != 4 && kind != 6)) simt_fail("no descriptor of a factor in shared memory");
+  return (d & 0x3fff) << 4 | (d >> 16 & 0x3fff) << 24 | (d >> 32 & 0x3fff) << 44 | (unsigned long long)(kind / 2 - 1) << 60;
+}
+template <class T, bool DEEP> SIMT_ARITHMETIC AC_DEVICE auto ac_tensor_factor(unsigned long long where, int i, int step) {
+  T x;
+  __builtin_memcpy(&x, smem + ac_factor_at<T, DEEP>(where, i, step), sizeof x);
+  return ac_number(x);
+}
+template <class A, class B, bool A_DEEP, bool B_DEEP> SIMT_ARITHMETIC AC_DEVICE int ac_tensor_places(const simt_tensor_product &p, long *at) {
+  constexpr int K = 32 / sizeof(A);
+  long *end = ac_factor_places<A, A_DEEP, K>(ac_tensor_where(p.a), SIMT_LANES, at);
+  return int(ac_factor_places<B, B_DEEP, K>(ac_tensor_where(p.b), p.columns, end) - at);
+}
+template <class A, class B, class C, bool A_DEEP, bool B_DEEP>
+SIMT_ARITHMETIC AC_DEVICE void ac_tensor_run(const simt_tensor_product &p, uint32_t (*memory)[SIMT_COLUMNS]) {
+  constexpr int K = 32 / sizeof(A);
+  static C a[SIMT_LANES][K], b[256][K];
+  const unsigned long long at = ac_tensor_where(p.a), bt = ac_tensor_where(p.b);
+  for (int k = 0; k < K; ++k) {
+    for (int m = 0; m < SIMT_LANES; ++m) a[m][k] = ac_tensor_factor<A, A_DEEP>(at, m, k);
+    for (int n = 0; n < p.columns; ++n) b[n][k] = ac_tensor_factor<B, B_DEEP>(bt, n, k);
+  }
+  for (int m = 0; m < SIMT_LANES; ++m)
+    for (int n = 0; n < p.columns; ++n) {
+      uint32_t &word = memory[m][(p.at & 0xffff) + n];
+      C sum = 0;
+      if (p.keep) __builtin_memcpy(&sum, &word, 4);
+      for (int k = 0; k < K; ++k) sum += a[m][k] * b[n][k];
+      __builtin_memcpy(&word, &sum, 4);
+    }
+}
+// the instruction's descriptor says types and majors: bits 4, 7, 10; 15, 16; 17 to 22 are columns by 8, 24 to 28 rows by 16
+template <class A, class B, class C> AC_DEVICE void ac_tensor_start(unsigned d, unsigned long long a, unsigned long long b, unsigned how, bool keep) {
+  simt_tensor_product p{d, how, a, b, keep, int(how >> 17 & 63) * 8, nullptr, nullptr};
+  if ((how & 0x2080604f) || how >> 24 != 8 || p.columns % 16 || !p.columns || p.columns > 256 || d >> 16) simt_fail("no descriptor of an instruction");
+  const int turned = how >> 15 & 3;
+  if constexpr (sizeof(A) == 2) {
+    if (turned == 1) p.run = ac_tensor_run<A, B, C, false, true>, p.places = ac_tensor_places<A, B, false, true>;
+    if (turned == 2) p.run = ac_tensor_run<A, B, C, true, false>, p.places = ac_tensor_places<A, B, true, false>;
+    if (turned == 3) p.run = ac_tensor_run<A, B, C, false, false>, p.places = ac_tensor_places<A, B, false, false>;
+  }
+  if (!turned) p.run = ac_tensor_run<A, B, C, true, true>, p.places = ac_tensor_places<A, B, true, true>;
+  if (!p.run) simt_fail("bytes lie along the depth");
+  simt_tensor_product_of(p);
+}
+#define AC_TENSOR_KIND(A, B, C, sums, first, second) \
+  if ((how >> 4 & 3) == sums && (how >> 7 & 7) == first && (how >> 10 & 7) == second) return ac_tensor_start<A, B, C>(d, a, b, how, keep);
+#define AC_TENSOR_MMA(kind, cases) \
+  AC_DEVICE void ac_tensor_mma_##kind(unsigned d, unsigned long long a, unsigned long long b, unsigned how, bool keep) { \
+    cases simt_fail("types that the instruction does not multiply"); \
+  }
+AC_TENSOR_MMA(f16, AC_TENSOR_KIND(f16, f16, float, 1, 0, 0) AC_TENSOR_KIND(bf16, bf16, float, 1, 1, 1))
+AC_TENSOR_MMA(tf32, AC_TENSOR_KIND(ac_tf32, ac_tf32, float, 1, 2, 2))
+AC_TENSOR_MMA(f8f6f4, AC_TENSOR_KIND(f8e4m3, f8e4m3, float, 1, 0, 0) AC_TENSOR_KIND(f8e5m2, f8e5m2, float, 1, 1, 1)
+  AC_TENSOR_KIND(f8e4m3, f8e5m2, float, 1, 0, 1) AC_TENSOR_KIND(f8e5m2, f8e4m3, float, 1, 1, 0))
+AC_TENSOR_MMA(i8, AC_TENSOR_KIND(unsigned char, unsigned char, int, 2, 0, 0) AC_TENSOR_KIND(signed char, signed char, int, 2, 1, 1)
+  AC_TENSOR_KIND(unsigned char, signed char, int, 2, 0, 1) AC_TENSOR_KIND(signed char, unsigned char, int, 2, 1, 0))

@@ -266,7 +266,7 @@ class Order {
   std::string name(uint16_t a) const {
     static const std::unordered_map<char, std::string> engines{
         {'t', "thread "}, {'c', "a copy of thread "}, {'s', "a bulk store of thread "}, {'w', "a bulk store of thread "},
-        {'g', "what is sent to the barrier at "}, {'p', "a product of warpgroup "}, {'b', "a bulk copy for the barrier at "}};
+        {'g', "what is sent to the barrier at "}, {'p', "a product of warpgroup "}, {'m', "a product of thread "}, {'b', "a bulk copy for the barrier at "}};
     return engines.at(kinds[a]) + std::to_string(a < views.size() ? a : owners[a]);
   }
   std::string said(size_t at, const Node &was, uint16_t a, bool write) const {

@@ -68,6 +68,7 @@ struct Barrier {
   std::vector<Bulk> loads;
   std::vector<Sent> sent;
   std::vector<Copy> runs;
+  std::vector<size_t> commits;  // products of the block, from its first on, that are to be done before each of these arrivals
   simt::Order::Gather left;
   simt::Known last;  // of the phase that ended last
   simt::Statements arrivals, last_arrivals;  // those of the phase and of the one that ended last
@@ -83,8 +84,23 @@ struct Team {
   int fenced = 0;  // its warps, by bits, whose registers are fenced since its last group of products
 };
 
+// Tensor memory of a block. Products are the work of one engine; a load is its warp's first thread's, at the time of the fence behind it.
+struct Tensor {
+  uint32_t words[SIMT_LANES][SIMT_COLUMNS];
+  int first = 0, taken = 0;  // columns
+  bool left_off = false;     // no more may be taken
+  std::vector<simt_tensor_product> products;
+  size_t done = 0;
+  uint16_t engine = simt::NOBODY;
+  std::vector<simt::Time> written;             // of each column
+  std::vector<std::vector<simt::Time>> loads;  // of each warp, of each column; none is 0
+  std::vector<simt::View> views;               // what threads knew at their last fence behind a wait
+};
+constexpr simt::Time UNFENCED = ~0u;
+
 long block_number;
 simt::Counted counted;
+Tensor tensor;
 
 const simt_launch *launch;
 std::vector<Lane> lanes;
@@ -377,6 +393,9 @@ void prepare(int threads) {
   teams.assign((threads + 127) / 128, {});
   named.assign(16 * launch->cluster + 1, {});
   products.assign(teams.size(), {});
+  tensor = {};
+  memset(tensor.words, 0xff, sizeof tensor.words);
+  tensor.written.assign(SIMT_COLUMNS, 0), tensor.loads.assign(waves.size(), std::vector<simt::Time>(SIMT_COLUMNS));
   barriers.clear();
   alive = threads;
   idle = 0;
@@ -435,6 +454,8 @@ void run_block() {
   for (int block = 0; failure.empty() && block < launch->cluster; ++block) failure = left_over(block);
   for (const Meeting &m : named)
     if (failure.empty() && m.arrived) failure = "a block ends while threads have come to a barrier and others not";
+  if (failure.empty() && tensor.taken) failure = "a block ends that has not given its tensor memory back";
+  if (failure.empty() && tensor.done < tensor.products.size()) failure = "a block ends while products into tensor memory are under way";
   if (failure.empty()) failure = global.block_ends();
   if (failure.empty() && !waited) failure = "a block ends without having waited for earlier launches";
   for (int i = shared; failure.empty() && i < end; ++i)
@@ -572,12 +593,18 @@ static void arrived() {
     if (under_way[at] == warp + 1) under_way[at] = 0;
   asked[warp].clear();
 }
+static void one_arrival(Barrier &b) {
+  if (--b.pending < 0) simt_fail("more threads arrive at a barrier than it was made for");
+  advance(b);
+}
+static void tensor_done(size_t upto) {
+  for (; tensor.done < upto; ++tensor.done) tensor.products[tensor.done].run(tensor.products[tensor.done], tensor.words);
+}
 static void arrive(Barrier &b) {
   arrived();
   come_by(b.arrivals);
   order.leave(b.left, view());
-  if (--b.pending < 0) simt_fail("more threads arrive at a barrier than it was made for");
-  advance(b);
+  one_arrival(b);
 }
 void simt_barrier_arrive(unsigned char *at) { arrive(find(at)); }
 void simt_barrier_arrive_far(unsigned char *at) { arrive(find_for_engine(at)); }
@@ -597,6 +624,8 @@ void simt_barrier_wait(unsigned char *at, unsigned parity) {
       memcpy(c.to, c.from, c.bytes);
       b.bytes -= c.bytes;
     }
+    const std::vector<size_t> due = std::exchange(b.commits, {});
+    for (const size_t upto : due) tensor_done(upto), one_arrival(b);
     if (!b.loads.empty() || !b.sent.empty() || !b.runs.empty()) {
       b.loads.clear();
       b.sent.clear();
@@ -758,6 +787,97 @@ void simt_team_wait(int groups) {
       order.learn(v, k);
     }
   });
+}
+
+// ---- tensor memory
+static void tensor_at(unsigned at, int columns) {
+  const int first = at & 0xffff;
+  if (first < tensor.first || first + columns > tensor.first + tensor.taken) simt_fail("columns of tensor memory that the block has not taken");
+}
+void simt_tensor_alloc(unsigned char *place, int columns) {
+  struct Ask { unsigned char *place; int columns; } ask{place, columns};
+  simt_wave(70, &ask, [](void **a, int) {
+    const Ask &ask = *static_cast<Ask *>(a[0]);
+    if (ask.columns < 32 || ask.columns > SIMT_COLUMNS || ask.columns & (ask.columns - 1)) simt_fail("tensor memory comes in powers of two of columns");
+    if (launch->cluster > 1 || tensor.taken || tensor.left_off) simt_fail("a block takes tensor memory again, or in a cluster");
+    tensor.left_off = true, tensor.taken = ask.columns, tensor.first = SIMT_COLUMNS - ask.columns;
+    simt_lane_touched(0, ask.place, 4, true);
+    __builtin_memcpy(ask.place, &tensor.first, 4);
+  });
+}
+void simt_tensor_free(unsigned at, int columns) {
+  struct Ask { unsigned at; int columns; } ask{at, columns};
+  simt_wave(71, &ask, [](void **a, int) {
+    const Ask &ask = *static_cast<Ask *>(a[0]);
+    if (int(ask.at) != tensor.first || ask.columns != tensor.taken) simt_fail("tensor memory is given back that was not taken so");
+    const simt::View &v = tensor.views[current];
+    for (int c = tensor.first; c < tensor.first + tensor.taken; ++c) {
+      if (tensor.written[c] && !simt::Order::knows(v, tensor.engine, tensor.written[c])) simt_fail("tensor memory is given back while products write it");
+      for (size_t w = 0; w < tensor.loads.size(); ++w)
+        if (const simt::Time t = tensor.loads[w][c])
+          if (t == UNFENCED || !simt::Order::knows(v, uint16_t(w * launch->wave), t)) simt_fail("tensor memory is given back while others may load from it");
+    }
+    tensor.taken = 0;
+  });
+}
+void simt_tensor_load(unsigned at, int columns, uint32_t *row) {
+  struct Ask { unsigned at; int columns; uint32_t *row; } ask{at, columns, row};
+  simt_wave(72, &ask, [](void **a, int lanes) {
+    const Ask &ask = *static_cast<Ask *>(a[0]);
+    const int first = ask.at & 0xffff, warp = current / launch->wave;
+    if (ask.at >> 16 != unsigned(warp % 4 * 32)) simt_fail("a warp loads lanes of tensor memory that are not its own");
+    tensor_at(ask.at, ask.columns);
+    for (int lane = 0; lane < lanes; ++lane) {
+      const Ask &mine = *static_cast<Ask *>(a[lane]);
+      if (mine.at != ask.at) simt_fail("lanes load from different places of tensor memory");
+      const size_t thread = size_t(warp) * launch->wave + lane;
+      for (int c = first; c < first + ask.columns; ++c)
+        if (tensor.written[c] && (thread >= tensor.views.size() || !simt::Order::knows(tensor.views[thread], tensor.engine, tensor.written[c])))
+          simt_fail("sums are loaded before their products are done, or without a fence behind the wait for them");
+      __builtin_memcpy(mine.row, &tensor.words[warp % 4 * 32 + lane][first], 4 * ask.columns);
+    }
+    for (int c = first; c < first + ask.columns; ++c) tensor.loads[warp][c] = UNFENCED;
+  });
+}
+void simt_tensor_fence(bool after) {
+  took_effect();
+  tensor.views.resize(lanes.size());
+  if (after) tensor.views[current] = view();
+  else if (current % launch->wave == 0)
+    for (simt::Time &t : tensor.loads[current / launch->wave])
+      if (t == UNFENCED) t = view().now;
+}
+void simt_tensor_product_of(const simt_tensor_product &p) {
+  tensor_at(p.at, p.columns);
+  if (tensor.engine == simt::NOBODY) tensor.engine = order.agent('m', current);
+  if (tensor.views.size() <= size_t(current) || !tensor.views[current].base) simt_fail("a product into tensor memory begins without a fence");
+  const simt::View &v = tensor.views[current];
+  const int first = p.at & 0xffff;
+  const simt::Time now = order.next(tensor.engine);
+  for (int c = first; c < first + p.columns; ++c) {
+    for (size_t w = 0; w < tensor.loads.size(); ++w)
+      if (simt::Time &t = tensor.loads[w][c]) {
+        if (t == UNFENCED || !simt::Order::knows(v, uint16_t(w * launch->wave), t)) simt_fail("a product overwrites sums that others may still load");
+        t = 0;
+      }
+    tensor.written[c] = now;
+  }
+  static long at[SIMT_PLACES];
+  const int places = p.places(p, at);
+  for (int n = 0; n < places; ++n) conflict(order.access(v, tensor.engine, now, at[n], 16, false));
+  tensor.products.push_back(p);
+  if (!launch->late) tensor_done(tensor.products.size());
+}
+void simt_tensor_commit(unsigned char *at) {
+  Barrier &b = find_for_engine(at);
+  took_effect();
+  if (tensor.engine != simt::NOBODY) {  // products began behind all that their thread had been told; what it did itself is not among that
+    simt::View told = view();
+    told.self = tensor.engine, told.now = order.count(tensor.engine);
+    order.leave(b.left, told);
+  }
+  if (launch->late) b.commits.push_back(tensor.products.size()), idle = 0;
+  else one_arrival(b);
 }
 
 const char *simt_run(const simt_launch *l, void **arguments, void (*k)(void **)) {

@@ -96,6 +96,24 @@ void simt_team_product(const simt_product &p);
 void simt_team_commit();
 void simt_team_wait(int groups);
 
+// Tensor memory of a block, words by lane and column, and the products that one thread issues into it: done in their order, early at once or
+// late when a barrier is waited for at which a commit behind them arrives. `places`: as of simt_product
+constexpr int SIMT_LANES = 128, SIMT_COLUMNS = 512;
+struct simt_tensor_product {
+  unsigned at, how;  // the first column; the instruction's descriptor
+  unsigned long long a, b;
+  bool keep;
+  int columns;
+  void (*run)(const simt_tensor_product &, uint32_t (*memory)[SIMT_COLUMNS]);
+  int (*places)(const simt_tensor_product &, long *at);
+};
+void simt_tensor_alloc(unsigned char *place, int columns);  // by a warp, as the next two
+void simt_tensor_free(unsigned at, int columns);
+void simt_tensor_load(unsigned at, int columns, uint32_t *row);
+void simt_tensor_fence(bool after);
+void simt_tensor_product_of(const simt_tensor_product &p);
+void simt_tensor_commit(unsigned char *b);
+
 // Flags in global memory: set by a release, taken and cleared by an acquire
 void simt_flag_set(unsigned *f);
 void simt_flag_take(unsigned *f);

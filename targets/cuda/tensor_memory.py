@@ -1,0 +1,91 @@
+"""Products into tensor memory (feature `tensor_memory`; PTX: tcgen05), the pass: one thread issues them, their sums lie in columns of that
+memory and not in registers, and the consumers load these when all are there, some columns at a time.
+
+    before   consumers                         after   issuer
+               grid i0, i1                               grid i0, i1
+                 acc = fill 0                              serial r0
+                 serial r0                                   acc += mma a, b  | by one thread, the first turn overwrites
+                   acc += mma a, b                     consumers
+                 y = map acc                             grid i0, i1
+                 store out = y                             32 columns of acc at a time, 4 in all
+                                                             y = map acc
+                                                             store out = y
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.warp_specialise import Role, tile_of_role
+
+from autocomp.tile.program import Stmt
+from autocomp.tile.steps import Do, Over, Scheme, Step, Steps, inside, stmt_of, told
+
+PIECE = 32  # columns that a load brings to a thread; source: PTX ISA, tcgen05.ld with .32x32b.x32
+
+
+@dataclass(frozen=True)
+class Issue(Scheme):
+    """A product that one thread issues; its first instruction overwrites what a fill with `zero` would."""
+
+    zero: Stmt
+
+    says = "by one thread, the first turn overwrites"
+
+    @property
+    def does(self) -> tuple[Stmt, ...]:
+        return (self.zero,)
+
+
+@dataclass(frozen=True)
+class Pieces(Scheme):
+    """Steps that are done for `columns` of a product's sums at a time, `count` times."""
+
+    sums: str
+    columns: int
+    count: int
+
+    says = "{0.columns} columns of {0.sums} at a time, {0.count} in all"
+
+
+def tensor_memory(steps: Steps, facts: Facts) -> Steps:
+    """Takes the products out of the consumers' tile. Raises UnsupportedOp where a tile is more than one product, maps of its results
+    element by element, and stores of these."""
+    producer, consumers = steps
+    assert isinstance(consumers, Over)
+    before, body = tile_of_role(consumers)
+    at = next((k for k, n in enumerate(body) if any(s.op == "mma" for s in inside((n,)))), None)
+    products = [s for s in inside(body) if s.op == "mma"]
+    if at is None or len(products) != 1 or any(s.op != "mma" for s in inside((body[at],))):
+        raise facts.placer.refuse("a kernel with tensor memory has one product, and a loop with nothing beside it")
+    sums = products[0].dst
+    zero = next((s for n in body[:at] if (s := stmt_of(n)) and s.op == "fill" and s.dst == sums and s.expr == 0), None)
+    if zero is None:
+        raise facts.placer.refuse(f"{sums} does not begin with zeros")
+    tile = consumers.body[-1]
+    assert isinstance(tile, Over)
+    issued = replace(tile, body=(_issued(body[at], zero),))
+    left = (*before, replace(tile, body=_in_pieces([n for n in (*body[:at], *body[at + 1 :]) if stmt_of(n) is not zero], sums, facts)))
+    return (producer, Over((issued,), None, (Role("issuer"),)), Over(left, None, (Role("consumers"),)))
+
+
+def _issued(n: Step, zero: Stmt) -> Step:
+    """The step of a product, or the loop around it."""
+    return replace(n, body=tuple(_issued(x, zero) for x in n.body)) if isinstance(n, Over) else told(n, Issue(zero))
+
+
+def _in_pieces(rest: list[Step], sums: str, facts: Facts) -> Steps:
+    """What becomes of the sums, grouped; what has no columns, and is copied, stands in front."""
+    layouts = facts.place.layouts
+    columns = layouts[sums].registers
+    held = lambda s: layouts[s.srcs[0] if s.op == "store" else s.dst]
+    for n in rest:
+        s = stmt_of(n)
+        wide = s is not None and held(s).reg == layouts[sums].reg
+        if s is None or s.op not in ("copy", "map", "store") or not (wide or (s.op == "copy" and held(s).registers == 1)):
+            raise facts.placer.refuse(f"{s.dst if s else 'a loop'} behind a product into tensor memory is not made element by element")
+    front = [n for n in rest if isinstance(n, Do) and held(n.stmt).registers == 1 and n.stmt.op == "copy"]
+    behind = tuple(n for n in rest if n not in front)
+    piece = PIECE if columns % PIECE == 0 else PIECE // 2
+    return (*front, Over(behind, None, (Pieces(sums, piece, columns // piece),)))
