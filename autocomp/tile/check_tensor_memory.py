@@ -1,5 +1,5 @@
-"""Runs a plan with tensor memory and reports what nothing orders (`happens_before`): a producer, the one thread that issues products, and the
-consumers, which do alike.
+"""Runs a plan with tensor memory and reports what nothing orders (`happens_before`): a producer, the one thread that issues products, and
+the consumers, which do alike.
 
     slots       bulk copies fill them, products read them until a commit behind has landed: it gives them back, and hands sums on
     sums        products write a slot of their ring, consumers load from it until a fence stands behind the load
@@ -18,7 +18,8 @@ from autocomp.tile.plan import Barrier, Block, Box, Count, Fence, Node, Signal, 
 
 ROLES = {"producer": "the producer", "issuer": "the issuing thread", "consumer": "a consumer"}
 MOST = 8  # turns of a loop that are tried, and two more
-MBARRIERS, COLUMNS = ("mbarriers",), ("columns",)
+MBARRIERS: Place = ("mbarriers",)
+COLUMNS: Place = ("columns",)
 Event = Signal | Count | Box | Fence | Barrier | TensorMemory
 
 
@@ -118,7 +119,8 @@ class _Run:
     def _tensor(self, n: TensorMemory, a: Role) -> None:
         if n.do == "alloc":
             self.taken = True
-            self._use(a, COLUMNS, True, THREADS, open=True, level=1) if a is self.roles[-1] else None
+            if a is self.roles[-1]:
+                self._use(a, COLUMNS, True, THREADS, open=True, level=1)
         elif n.do == "before":
             a.closes([x for x in a.pending if x.by == THREADS], False)
             a.closes([x for x in a.pending if x.by == ONE and x.place != MBARRIERS], True)
@@ -152,7 +154,7 @@ class _Run:
 
 
 def _say(place: Place) -> str:
-    return {MBARRIERS: "mbarriers", COLUMNS: "tensor memory"}.get(place) or f"a slot of {place[0]}"  # type: ignore[call-overload]
+    return {MBARRIERS: "mbarriers", COLUMNS: "tensor memory"}.get(place) or f"a slot of {place[0]}"
 
 
 def _show(n: Event) -> str:
