@@ -76,7 +76,7 @@ def check_kernel_rule(
     bases = others if speaks_of_schedules(rule) or of_recurrences(rule) else ()
     key = (rule.name, rule.text, rule.exact, rule.targets, samples, seed, small, *((r.name, r.text) for r in bases))
     if key not in _KNOWN:
-        machines = tuple(_machine(t, features_of(rule)) for t in rule.targets or manifests())
+        machines = tuple(_for_rule(rule, _machine(t)) for t in rule.targets or manifests())
         found = _Check(rule, others, samples, seed, say=say).result(machines, small)
         if found.cut:
             return found
@@ -113,15 +113,18 @@ def _has_form(kernel: Kernel, form: str) -> bool:
     return roles.form == form or (form == "scan" and roles.scan is not None)
 
 
-def _machine(name: str, features: Sequence[str] = ()) -> Target:
-    """A target with its first chip that has these features, or its first, whatever stands in this machine."""
-    chips = manifests()[name]["chips"]
-    return _loaded(name, next((c for c in chips if features and {*features} <= {*load_chip(c).features}), chips[0]))
-
-
 @lru_cache(maxsize=8)
-def _loaded(name: str, chip: str) -> Target:
-    return load_target(f"{name}:{chip}", OPTIONS)
+def _machine(name: str) -> Target:
+    """A target with its first chip, whatever stands in this machine."""
+    return load_target(f"{name}:{manifests()[name]['chips'][0]}", OPTIONS)
+
+
+def _for_rule(rule: Rule, first: Target) -> Target:
+    """A target with a chip that has the features which a rule asks for, the first one where it has them or none has."""
+    having = lambda chip: {*features_of(rule)} <= {*chip.features}
+    chips = () if having(first.chip) else manifests()[first.name]["chips"]
+    chip = next((c for c in chips if having(load_chip(c))), "")
+    return load_target(f"{first.name}:{chip}", OPTIONS) if chip else first
 
 
 @lru_cache(maxsize=4096)

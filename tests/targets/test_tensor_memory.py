@@ -15,7 +15,9 @@ import pytest
 from autocomp.targets import load_target
 
 import autocomp
+from autocomp.check.rules import check_kernel_rule
 from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.rewrite import load_rules
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile.check_plan import problems
 from autocomp.tile.plan import Barrier, Block, Fence, Node, Signal, TensorMemory
@@ -124,6 +126,12 @@ def test_the_rule_makes_large_products_where_a_chip_has_tensor_memory(dtype):
     assert "ac_tensor_mma" not in autocomp.optimize(gemm(8, 4096, 4096, dtype), target="cuda:b200", tuned=False).source()
     for chip in ("h200", "a100"):
         assert "ac_tensor_mma" not in autocomp.optimize(large, target=f"cuda:{chip}", tuned=False).source()
+
+
+def test_the_rule_is_checked_on_a_chip_that_has_it():
+    rules = load_rules()
+    found = check_kernel_rule(next(r for r in rules if r.name == "tiling/gpu-tensor-memory"), rules, 2)
+    assert found.status == "checked-2", found.detail
 
 
 # ---- what is refused
