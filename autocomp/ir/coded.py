@@ -3,7 +3,7 @@ for them, which the chip's features name; on others they run through their refer
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from autocomp.ir.node import Attrs
 from autocomp.ir.types import TensorType
@@ -19,6 +19,7 @@ def coded(op: str, operands: Iterable[TensorType], features: Container[str]) -> 
     return FUNCTIONS.get(op) in features and all(t.dtype.name in ELEMENTS for t in operands)
 
 
-def coded_by_rule(op: str, operands: Iterable[TensorType], attrs: Attrs, features: Container[str]) -> bool:
-    """Whether a rule makes an op of it for which the chip has a function."""
-    return op == "topk" and attrs["k"] in SELECTED and coded("radix_topk", operands, features)
+def coded_by_rule(op: str, operands: Sequence[TensorType], attrs: Attrs, features: Container[str]) -> bool:
+    """Whether a rule makes an op of it for which the chip has a function: of rows of a known length."""
+    return (op == "topk" and attrs["k"] in SELECTED and all(isinstance(t.shape[attrs["axis"]], int) for t in operands)
+            and coded("radix_topk", operands, features))  # fmt: skip

@@ -14,7 +14,7 @@ from autocomp.targets.cpu.scatters import ALONE, count
 from autocomp.targets.source import KernelSource, comment
 
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.types import DType, Sym
+from autocomp.ir.types import DType, Sym, dim_hint
 
 SHORT = 48  # elements of a row that are put in one after the other
 IN_FRONT = 16  # elements at most that are kept in order
@@ -23,19 +23,23 @@ FEW = 4  # times as many elements as are asked for, from which on those behind a
 
 
 def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
-    """long NAME(const T *in0, R *out0, long sizes..): the first k of each row's order, as values or as places. Returns the bytes that a
-    thread had not."""
+    """long NAME(const T *in0, R *out0, long sizes..): the first k of each row's order (all where k is an open size), as values or
+    as places. Returns the bytes that a thread had not."""
     x, out = kernel.inputs[0].type, kernel.outputs[0].type
-    axis, k, largest = kernel.attrs["axis"], kernel.attrs["k"], kernel.attrs["largest"]
-    length = int(x.shape[axis])  # type: ignore[arg-type]
+    axis, largest = kernel.attrs["axis"], kernel.attrs["largest"]
+    k = x.shape[axis] if isinstance(kernel.attrs["k"], Sym) else kernel.attrs["k"]
+    n, length = count((x.shape[axis],)), dim_hint(x.shape[axis])
     sizes = tuple(dict.fromkeys(d.name for d in x.shape if isinstance(d, Sym)))
+    some = 0 if isinstance(k, Sym) else k  # 0: all of an open size
+    wanted = count((k,)).removesuffix("L")
     name, key = entry_name(kernel.name), "uint64_t" if x.dtype.bits == 64 else "uint32_t"
-    few = 0 < k <= IN_FRONT and length >= FEW * k
+    few = 0 < some <= IN_FRONT and length >= FEW * some
+    cut = not isinstance(k, Sym) and length >= FEW * max(k, SHORT)
     pair = f"{name}_pair"
     args = [f"const {CTYPE[x.dtype.name]} *restrict in0", f"{CTYPE[out.dtype.name]} *restrict out0", *(f"long {s}" for s in sizes)]
-    row = [f"      {pair} p[{k}];", f"      {name}_kept(p, row, n);"] if few else [
+    row = [f"      {pair} p[{some}];", f"      {name}_kept(p, row, n, inner);"] if few else [
         f"      for (long j = 0; j < n; j++) {{ held[j].key = {name}_key(row[j * inner]); held[j].at = j; }}",
-        f"      const {pair} *p = {name}_sorted(held, held + n, {f'{name}_first(held, n)' if length >= FEW * max(k, SHORT) else 'n'});",
+        f"      const {pair} *p = {name}_sorted(held, held + n, {f'{name}_first(held, n)' if cut else 'n'});",
     ]
     found = "p[j].at" if kernel.attrs["part"] == "indices" else "row[p[j].at * inner]"
     text = [
@@ -45,9 +49,9 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         *_key(x.dtype, key),
         f"  return {'~u' if largest else 'u'};",
         "}",
-        *(_kept(name, pair, key, k, CTYPE[x.dtype.name], count(x.shape[axis + 1 :])) if few else _sorts(name, pair, key, k, length)),
+        *(_kept(name, pair, key, some, CTYPE[x.dtype.name]) if few else _sorts(name, pair, key, some if cut else None)),
         f"long {name}({', '.join(args)}) {{",
-        f"  const long outer = {count(x.shape[:axis])}, n = {length}L, inner = {count(x.shape[axis + 1 :])};",
+        f"  const long outer = {count(x.shape[:axis])}, n = {n}, inner = {count(x.shape[axis + 1 :])};",
         f"  const long need = {0 if few else 2} * n * sizeof({pair});",
         "  long lacks = 0;",
         f"  #pragma omp parallel if (outer * inner > 1 && outer * inner * n > {ALONE // 4})",
@@ -62,7 +66,7 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         "      if (!held) continue;",
         f"      const {CTYPE[x.dtype.name]} *row = in0 + r / inner * n * inner + r % inner;",
         *row,
-        f"      for (long j = 0; j < {k}; j++) out0[(r / inner * {k} + j) * inner + r % inner] = {found};",
+        f"      for (long j = 0; j < {wanted}; j++) out0[(r / inner * {wanted} + j) * inner + r % inner] = {found};",
         "    }",
         "    free(held);",
         "  }",
@@ -73,8 +77,8 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
     return KernelSource(kernel.name, "\n".join(text), name, ("in0",), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
 
 
-def _sorts(name: str, pair: str, key: str, k: int, length: int) -> list[str]:
-    """A function that sorts pairs, digit by digit, and one that leaves out those behind the k-th."""
+def _sorts(name: str, pair: str, key: str, k: int | None) -> list[str]:
+    """A function that sorts pairs, digit by digit, and one that leaves out those behind the k-th, if k is given."""
     return [
         f"static {pair} *{name}_sorted({pair} *p, {pair} *q, long n) {{",
         f"  if (n <= {SHORT}) {{",
@@ -92,17 +96,16 @@ def _sorts(name: str, pair: str, key: str, k: int, length: int) -> list[str]:
         "  }",
         "  return p;",
         "}",
-        *(_first(name, pair, key, k) if length >= FEW * max(k, SHORT) else ()),
+        *(() if k is None else _first(name, pair, key, k)),
     ]
 
 
-def _kept(name: str, pair: str, key: str, k: int, t: str, inner: str) -> list[str]:
+def _kept(name: str, pair: str, key: str, k: int, t: str) -> list[str]:
     """A function that puts the first k of a row in order: each element that is in front of the last of them moves up, and that one goes."""
     put = (f"{{ const {key} u = {name}_key(row[(i) * inner]); if (u < p[{k - 1}].key) {{ long j = {k - 1}; "
            f"for (; j && p[j - 1].key > u; j--) p[j] = p[j - 1]; p[j].key = u; p[j].at = i; }} }}")  # fmt: skip
     return [
-        f"static void {name}_kept({pair} *p, const {t} *row, long n) {{",
-        f"  const long inner = {inner};",
+        f"static void {name}_kept({pair} *p, const {t} *row, long n, long inner) {{",
         "  long i = 0;",
         f"  for (; i < {k}; i++) {{",
         f"    const {key} u = {name}_key(row[i * inner]);",

@@ -335,3 +335,32 @@ def test_an_input_of_a_multiple_may_be_the_least_that_its_dimension_allows():
     for n in (2, 4, 32):
         x = torch.randn(n)
         torch.testing.assert_close(program(x), module(x))
+
+
+def orders(x):
+    y = (x * 3).round()
+    return x.topk(3, 1), y.sort(stable=True, dim=1, descending=True), x.median(1), x.nanmedian(1)[0], y.argmax(), x.topk(2, 0)[0]
+
+
+def test_orders_along_an_open_dimension_are_of_any_length():
+    """The first k, all of them, and what stands in the middle, of rows from the least length that k allows."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    before, compiled = len(autocomp.report()), torch.compile(orders, backend="autocomp", dynamic=True)
+    for shape in ((4, 9), (7, 300), (3, 3), (33, 4)):
+        x = torch.randn(shape)
+        x[0, 1] = float("nan")
+        for g, w in zip(torch.utils._pytree.tree_leaves(compiled(x)), torch.utils._pytree.tree_leaves(orders(x)), strict=True):
+            torch.testing.assert_close(g, w, equal_nan=True)
+    assert not [s for g in autocomp.report()[before:] for s in g.stayed if s.op.startswith(("aten.topk", "aten.sort", "aten.median"))]
+
+
+def test_more_than_an_open_dimension_may_have_are_refused():
+    n = torch.export.Dim("n", min=2, max=40)
+    exported = torch.export.export(Apply(lambda x: x.sort(1)[0]).eval(), (torch.randn(2, 9),), dynamic_shapes=(({1: n},),))
+    program = autocomp.optimize(exported, target="cpu")
+    for n in (2, 40):
+        x = torch.randn(2, n)
+        torch.testing.assert_close(program(x), x.sort(1)[0])
+    with pytest.raises(ModelError, match=r"k = 3 is not in 0\.\.2"):
+        autocomp.optimize("graph g\ndim n in 2..40\ninput x: f32[4, n]\n%0 = topk(x, k=3, axis=1)\noutput y = %0\n", target="cpu")

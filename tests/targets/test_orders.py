@@ -68,7 +68,7 @@ FRONT = [("f32", True, (3, 700), 4, 1), ("i32", False, (900, 2), 16, 0), ("i8", 
 def test_a_few_of_long_rows_on_cpus(dtype, largest, shape, k, axis):
     """The best so far stay in order; a row is compared with the last of them."""
     program = autocomp.optimize(text(dtype, shape, k, axis, largest))
-    assert "_kept(p, row, n)" in program.kernels[0].source
+    assert "_kept(p, row, n, inner)" in program.kernels[0].source
     for _ in range(4):
         check(program, drawn(dtype, shape, axis), k, axis, largest)
 

@@ -102,6 +102,11 @@ def test_leading_and_inner_sizes_may_be_open(shape, axis, k, model, tmp_path):
         np.testing.assert_array_equal(program.run({"x": x})["y"].view("u4"), want.view("u4"))
 
 
+def test_rows_of_an_open_length_are_ordered_by_the_reference():
+    graph = "graph g\ndim n in 30..64\ninput x: f32[4, n]\n%0 = topk(x, k=20, axis=1)\noutput y = %0"
+    assert [c.kernel.opaque for c in autocomp.optimize(graph, target="cuda:h200").calls.calls] == ["topk"]
+
+
 @pytest.mark.parametrize(
     ("shape", "k", "barrier"), [((1, 900), 20, i) for i in range(4)] + [((1, 600), 300, 3)] + [((2, 60), 20, i) for i in range(2)]
 )

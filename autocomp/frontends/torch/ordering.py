@@ -8,15 +8,16 @@ from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.frontends.torch.pointwise import common_type
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, I32, I64, SHORT_FLOATS, U8, Dim
+from autocomp.ir.sizes import linear, product, quotient, size_of, total
+from autocomp.ir.types import BOOL, F32, I32, I64, SHORT_FLOATS, U8, Dim, Sym
 
 
 def ranked(c: Call, x: Node, axis: int, k: int | None = None, largest: bool = False) -> tuple[Node, Node]:
     """(values, indices) of the first k elements along an axis in order, all by default; ties keep the lower index first, NaN is the
     largest, as in torch."""
     n = x.type.shape[axis]
-    if not isinstance(n, int):
-        raise c.refuse(f"orders the symbolic dimension {axis} of {x.type}")
+    if isinstance(n, Sym) and k is not None and k > n.lo:
+        raise c.refuse(f"takes {k} of the symbolic dimension {axis} of {x.type}, which may be {n.lo}", f"give it at least {k}")
     y = c.cast(x, U8) if x.type.dtype == BOOL else x
     values, indices = (c.op("topk", y, k=n if k is None else k, axis=axis, largest=largest, part=p) for p in ("values", "indices"))
     return c.cast(values, x.type.dtype), indices
@@ -47,20 +48,20 @@ def _median(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
     if not x.type.rank:
         return x if dim is None else (x, c.b.const(0, I64))
     if dim is None:
-        x, axis = c.op("reshape", x, shape=(x.type.elements,)), 0
+        x, axis = c.op("reshape", x, shape=(product(x.type.shape),)), 0
     else:
         axis = axis_of(x, dim)
     n = x.type.shape[axis]
-    if not isinstance(n, int) or not n:
+    if not n:
         raise c.refuse(f"has no middle in {x.type}")
-    k = (n + 1) // 2
     values, indices = ranked(c, x, axis)
     if c.name == "nanmedian" and x.type.dtype.is_float:
         found = _median_of_numbers(c, x, values, indices, axis, keepdim)
         return found[0] if dim is None else found
-    value, index = _at(c, values, axis, k - 1, keepdim), _at(c, indices, axis, k - 1, keepdim)
+    k, end = size_of(quotient(linear(total([(n, 1)], -1)), 2)), total([(n, 1)], -1)
+    value, index = _at(c, values, axis, k, keepdim), _at(c, indices, axis, k, keepdim)
     if x.type.dtype.is_float:  # NaN is the largest: the last one tells
-        last = _at(c, values, axis, n - 1, keepdim)
+        last = _at(c, values, axis, end, keepdim)
         where = c.op("reduce_argmax", c.cast(c.op("isnan", x), I32), axes=(axis,), keepdims=keepdim)
         odd = c.op("isnan", last)
         value, index = c.op("where", odd, last, value), c.op("where", odd, where, index)
@@ -80,9 +81,9 @@ def _median_of_numbers(c: Call, x: Node, values: Node, indices: Node, axis: int,
     return c.op("reshape", value, shape=shape), c.op("reshape", place, shape=shape)
 
 
-def _at(c: Call, x: Node, axis: int, k: int, keepdim: bool) -> Node:
+def _at(c: Call, x: Node, axis: int, k: Dim, keepdim: bool) -> Node:
     """x[.., k, ..]."""
-    y = sliced(c, x, axis, k, k + 1)
+    y = sliced(c, x, axis, k, total([(k, 1)], 1))
     return y if keepdim else c.op("reshape", y, shape=(*x.type.shape[:axis], *x.type.shape[axis + 1 :]))
 
 
@@ -112,7 +113,7 @@ def _searchsorted(c: Call, boundaries: Node, x: Any, *, out_int32: bool = False,
 def _histc(c: Call, x: Node, bins: int = 100, min: Any = 0, max: Any = 0) -> Node:
     """How many elements lie in each of `bins` intervals of equal length from min to max, of which the last one holds its end; between the
     least and the largest element where min is max."""
-    d, n = x.type.dtype, x.type.elements
+    d, n = x.type.dtype, product(x.type.shape)
     flat = c.op("reshape", c.cast(x, F32) if d in SHORT_FLOATS else x, shape=(n,))
     wide = flat.type.dtype
     number = lambda v: c.b.const(v, wide)

@@ -12,6 +12,7 @@ from autocomp.frontends.torch.call import TABLE, Call, Lowering, axes_of, axis_o
 from autocomp.frontends.torch.ordering import ranked
 from autocomp.frontends.torch.pointwise import arithmetic
 from autocomp.ir.node import Node
+from autocomp.ir.sizes import product
 from autocomp.ir.types import BOOL, F32, F64, I64, SHORT_FLOATS
 
 
@@ -139,7 +140,7 @@ def _extremum(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Any:
 @row("argmax", "argmin")
 def _arg(c: Call, x: Node, dim: Any = None, keepdim: bool = False) -> Node:
     if dim is None or not x.type.rank:
-        x, dim = c.op("reshape", x, shape=(x.type.elements,)), 0
+        x, dim = c.op("reshape", x, shape=(product(x.type.shape),)), 0
     return c.op(f"reduce_{c.name}", x, axes=axes_of(x, dim), keepdims=keepdim)
 
 

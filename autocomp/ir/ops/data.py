@@ -201,14 +201,15 @@ def _topk_infer(t: Types, a: Attrs) -> TensorType:
     axis = a["axis"]
     if not 0 <= axis < t[0].rank:
         raise ModelError(f"axis {axis} is no dimension of {t[0]}", where="topk")
-    d = t[0].shape[axis]
-    if isinstance(d, Sym) or not 0 <= a["k"] <= d:
-        raise ModelError(f"k = {a['k']} is not in 0..{d}", where="topk")
+    d, k = t[0].shape[axis], a["k"]
+    if k != d and (isinstance(k, Sym) or not 0 <= k <= (d.lo if isinstance(d, Sym) else d)):
+        raise ModelError(f"k = {k} is not in 0..{d.lo if isinstance(d, Sym) else d}", where="topk")
     return TensorType(t[0].dtype if a["part"] == "values" else I64, (*t[0].shape[:axis], a["k"], *t[0].shape[axis + 1 :]))
 
 
 def _topk_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
-    order = np.take(_sorted(x[0], a["axis"], a["largest"]), np.arange(a["k"]), axis=a["axis"])
+    k = x[0].shape[a["axis"]] if isinstance(a["k"], Sym) else a["k"]
+    order = np.take(_sorted(x[0], a["axis"], a["largest"]), np.arange(k), axis=a["axis"])
     return order.astype(np.int64) if a["part"] == "indices" else np.take_along_axis(x[0], order, a["axis"])
 
 
@@ -221,7 +222,7 @@ def _topk_decompose(b: Any, x: tuple[Node, ...], a: Attrs) -> Node | None:
     the first of the order, the next one is the largest of those below it."""
     t, axis, k = x[0].type, a["axis"], a["k"]
     n = t.shape[axis]
-    if not 1 <= k <= IN_TURN or t.dtype.bits > 32 or not isinstance(n, int) or n > _LOW:
+    if isinstance(k, Sym) or not 1 <= k <= IN_TURN or t.dtype.bits > 32 or not isinstance(n, int) or n > _LOW:
         return None
     v = b.op("as_stored", x[0]) if t.dtype in SHORT_FLOATS else x[0]
     order = b.op("cast", b.op("ordinal", v) if t.dtype.is_float else v, to="i64")
@@ -248,7 +249,7 @@ register(
         decompose=_topk_decompose,
         opaque=f"the order depends on the data (up to {IN_TURN} of numbers of at most 32 bits are found in turn)",
         attrs={"k": ..., "axis": ..., "largest": True, "part": "values"},
-        doc="the k largest along axis, in order",
+        doc="the k largest along axis, in order; k may be the axis's open size, which is all",
     )
 )
 register(
