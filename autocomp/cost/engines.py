@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from autocomp.cost.chip import F32, Chip
+from autocomp.cost.derived import constant
 from autocomp.cost.pipes import Side, Stream, copy_to_l1, launch_time, memory_seconds, pass_by, stream_time, together
 from autocomp.cost.roles import Roles
 from autocomp.cost.roofline import memory_time
@@ -14,6 +15,7 @@ from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 
+KEPT_ROWS, KEPT_CALLS = int(constant("kept_rows")), int(constant("kept_calls"))
 SUM = F32  # bytes of an element of a sum
 
 
@@ -127,15 +129,18 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
 
 def half_steps(steps: tuple[str, ...], m: int, depth: int, blocks: float, column: int) -> tuple[float, float, float]:
     """(instructions of a vector core, operations, bytes that arrive) a block of m x depth scores in half precision for what is done to them
-    first (`Roles.steps`), two a lane: an addition is an instruction for eight of a core's m / 2 rows. A mask touches columns, of `column`
+    first (`Roles.steps`), two a lane: an addition is an instruction for eight of a core's m / 2 rows, as is the choice by truth values,
+    which become halves first. A mask touches columns, of `column`
     keys, past a core's first row in the blocks, of `blocks` a tile, up to that of the tile's last one, by two instructions; one that
     ends no loop half of the others as well."""
     adds, lines, edges = steps.count("tile"), steps.count("line"), steps.count("mask") + steps.count("endless")
     past = min((m + m / 2 + depth) / 2 / blocks, depth)  # keys a block, in the mean of both cores
     filled = depth / 2 * steps.count("mask")
-    calls = (adds + lines) * m / column + steps.count("by") + (past * 2 + filled) / column * edges + edges
-    operations = m / 2 * (depth * (adds + lines + steps.count("by")) + (past + filled) * edges)
-    return calls, operations, 2.0 * depth * (m * adds + 2 * lines)
+    kept, marks, more = steps.count("kept"), steps.count("kept line"), KEPT_CALLS + steps.count("limit")
+    calls = (adds + lines + kept + marks) * m / column + (kept * -(-m // (2 * KEPT_ROWS)) + marks) * more
+    calls += steps.count("by") + (past * 2 + filled) / column * edges + edges
+    operations = m / 2 * (depth * (adds + lines + kept * (1 + more) + marks + steps.count("by")) + (past + filled) * edges)
+    return calls, operations, 2.0 * depth * (m * adds + 2 * lines) + depth * (m * kept + 2 * marks)
 
 
 def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int = 1, rights: int = 1, more: int = 0) -> int:

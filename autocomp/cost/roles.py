@@ -10,7 +10,7 @@ from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Inside,
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import together, why_not_parts
 from autocomp.ir.scans import as_statistic, is_running
-from autocomp.ir.types import Dim, Sym, dim_hint
+from autocomp.ir.types import BOOL, Dim, Sym, dim_hint
 
 HELD = int(constant("shared_rows"))
 COUNTED = 2**40  # of iterations: larger products are alike, and rules multiply them as 64-bit numbers
@@ -134,13 +134,16 @@ def _scores(e: Expr, rows: set[str]) -> tuple[str, tuple[str, ...]]:
         operands = [x for x in e.operands if not isinstance(x, Const)]
         if e.fn == "where":
             endless = any(isinstance(x, Const) and x.value == -inf for x in e.operands)
-            steps.append("endless" if endless else "mask")
-            operands = [x for x in operands if x is not e.operands[0] or any(isinstance(y, Load) for y in postorder(x))]
+            z = e.operands[0].operands[0] if isinstance(e.operands[0], Map) and e.operands[0].fn == "not" else e.operands[0]
+            told = isinstance(z, Load) and z.dtype == BOOL  # by a tile, or a line, which scores are kept
+            mask = "endless" if endless else "mask"
+            steps += ["kept" if names_of(z) & rows else "kept line", *([] if endless else ["limit"])] if told else [mask]
+            operands = [x for x in operands if x is not e.operands[0] or (not told and any(isinstance(y, Load) for y in postorder(x)))]
         elif e.fn == "add":
             added.add(e.dtype.name)
             steps.append("tile" if any(isinstance(x, Load) and names_of(x) & rows for x in operands) else "line")
             operands = [x for x in operands if not isinstance(x, Load)]
-        elif e.fn == "mul" and set(steps) - {"endless"}:  # else it is a factor of the exponent
+        elif e.fn == "mul" and set(steps) - {"endless", "kept", "kept line"}:  # else it is a factor of the exponent
             steps.append("by")
         if len(operands) != 1:
             return "", ()

@@ -4,7 +4,8 @@
 
 A mask by a row's and a key's index touches only the blocks of columns that its edge cuts, and those past it: of a column of sixteen keys
 rows on one side are filled, and sixteen rows at the edge are the smaller of their scores and a triangle of infinities, made once. What is
-added lies in memory by rows; an instruction takes a block of each of eight rows, a column of keys a repeat, as it takes scores.
+added lies in memory by rows; an instruction takes a block of each of eight rows, a column of keys a repeat, as it takes scores. Truth
+values that say which scores are kept become infinities first, some rows at a time, and scores the smaller of themselves and those.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from autocomp.targets.ascend.masks import difference, settled
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.tables import table
 
+from autocomp.cost.derived import constant
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Map
-from autocomp.ir.types import F16
+from autocomp.ir.types import BOOL, F16
 from autocomp.tile.agents import Work
 from autocomp.tile.program import Stmt, TileProgram, Value
 
@@ -30,13 +32,14 @@ if TYPE_CHECKING:
     from autocomp.targets.ascend.half_scores import Halves
 
 LOWEST = {"f16": -65504.0, "bf16": -3.3895e38}  # no score of a model in these types is less
+ROWS = int(constant("kept_rows"))  # of truth values that become halves at once
 BARRIER = "PipeBarrier<PIPE_V>();"
 
 
 @dataclass(frozen=True)
 class Step:
-    """by: scores times `number`; add: plus the tile `of`; until, from: keys past row + `first`, or in front of it, are `number`; tail: what
-    lies behind the last key is."""
+    """by: scores times `number`; add: plus the tile `of`; keep, drop: where that is false, or true, they are `number`; until, from: keys
+    past row + `first`, or in front of it, are `number`; tail: what lies behind the last key is."""
 
     kind: str
     number: float = 0.0
@@ -45,7 +48,9 @@ class Step:
 
 
 def steps_of(e: Expr, p: TileProgram, added: Mapping[str, Stmt], row: str, lane: str) -> tuple[str, tuple[Step, ...]] | None:
-    """The value that an expression prepares, and how; None where it does anything else. `added`: tiles that can be added."""
+    """The value that an expression prepares, and how; None where it does anything else. `added`: tiles that can be added, or say what is
+    kept."""
+    tile = lambda x, dtype: isinstance(x, Value) and x.name in added and x.dtype == dtype
     if isinstance(e, Value):
         return e.name, ()
     if not isinstance(e, Map):
@@ -54,12 +59,25 @@ def steps_of(e: Expr, p: TileProgram, added: Mapping[str, Stmt], row: str, lane:
         inner, step = e.operands[0], Step("by", float(e.operands[1].value))
     elif e.fn == "add" and len(tiles := [x for x in e.operands if isinstance(x, Value) and x.name in added]) == 1:
         inner, step = next(x for x in e.operands if x != tiles[0]), Step("add", of=tiles[0].name)
+    elif e.fn == "where" and tile(e.operands[0], BOOL) and (found := kept(e)) is not None:
+        inner, step = found
     elif e.fn == "where" and (mask := mask_of(e, row, lane)) is not None:
         inner, step = mask
     else:
         return None
     below = steps_of(inner, p, added, row, lane)
     return None if below is None else (below[0], (*below[1], step))
+
+
+def kept(e: Map) -> tuple[Expr, Step] | None:
+    """What where(truth values, x, the lowest number) keeps, or the other way round."""
+    c, x, y = e.operands
+    kind = "drop" if isinstance(x, Const) else "keep"
+    number, inner = (x, y) if isinstance(x, Const) else (y, x)
+    if not isinstance(number, Const) or isinstance(inner, Const) or not isinstance(c, Value):
+        return None
+    low = float(number.value)
+    return None if low > LOWEST.get(e.dtype.name, LOWEST["f16"]) else (inner, Step(kind, low, of=c.name))
 
 
 def mask_of(e: Map, row: str, lane: str) -> tuple[Expr, Step] | None:
@@ -85,9 +103,10 @@ def _crosses(g: Aff, row: str, lane: str) -> bool:
 
 
 def addable(s: Stmt, p: TileProgram, row: str, lane: str) -> bool:
-    """Whether a copied tile can be added to scores: halves with keys side by side, whole rows of them or one for all rows."""
+    """Whether a copied tile can be added to scores or choose among them: halves, or truth values, with keys side by side, whole rows of
+    them or one for all rows."""
     t, b = p.tensor(s.srcs[0]) if s.op == "copy" else None, p.buf(s.dst)
-    if t is None or b is None or t.guard or b.dtype != F16 or t.dtype != F16 or lane not in b.axes:
+    if t is None or b is None or t.guard or b.dtype not in (F16, BOOL) or t.dtype != b.dtype or lane not in b.axes:
         return False
     step, _ = strides(replace(t, guard=()), p.name)
     wide = [a for a in b.axes if a != lane and tile_of(p, a) > 1]
@@ -100,21 +119,24 @@ def settled_step(s: Stmt, p: TileProgram) -> Expr | None:
 
 
 def arrive(h: Halves, s: Stmt) -> None:
-    """A tile that will be added: its rows lie one block further apart, so that those of a repeat lie in different banks."""
+    """A tile that will be added or chooses: its rows lie a block further apart, truth values two once they are halves, so that those of a
+    repeat lie in different banks.
+    """
     v, lane, name = h.v, h.of.lane, f"{s.dst}_in"
     t = v.p.tensor(s.srcs[0])
     assert t is not None
+    size, element = t.dtype.bytes, "uint8_t" if t.dtype == BOOL else "half"
     r, full = region(replace(t, guard=()), v.start, v.p.name), v.row in s_axes(h, s)
-    pitch = v.g.pitch(lane) // h.side * 32 + 32
+    pitch = -(-v.g.pitch(lane) * size // 32) * 32 + 32
     frame = v.frame if full else v.outer
-    v.staged(frame, name, "half", (v.g.slots if full else 1) * pitch)
+    v.staged(frame, name, element, (v.g.slots if full else 1) * pitch)
     columns = v.true[lane]
-    far = f"({r.step[v.row]} - {columns}) * 2" if full else "0"
-    gap = f"({pitch} - ({columns} * 2 + 31) / 32 * 32) / 32" if full else "0"
-    shape = f"ac_copy({v.true[v.row] if full else 1}, {columns} * 2, {far}, {gap})"
+    far = f"({r.step[v.row]} - {columns}) * {size}" if full else "0"
+    gap = f"({pitch} - ({columns} * {size} + 31) / 32 * 32) / 32" if full else "0"
+    shape = f"ac_copy({v.true[v.row] if full else 1}, {columns} * {size}, {far}, {gap})"
     copy = f"DataCopyPad({name}[0], {r.tensor}[{r.base}], {shape}, {{false, 0, 0, 0}});"
     frame.loads.append(Work("vector.MTE2", (), (name,), v.guarded((copy,))))
-    h.added[s.dst] = Operand(name, "full" if full else "line", lane, element="half"), pitch // 2 if full else 0
+    h.added[s.dst] = Operand(name, "full" if full else "line", lane, element=element), pitch // size if full else 0
 
 
 def s_axes(h: Halves, s: Stmt) -> tuple[str, ...]:
@@ -124,8 +146,14 @@ def s_axes(h: Halves, s: Stmt) -> tuple[str, ...]:
     return b.axes
 
 
-def prepared(h: Halves) -> tuple[list[str], tuple[Operand, ...]]:
-    """Text that does the steps on the scores' tile, and what it reads beside them."""
+def room(h: Halves) -> int:
+    """Bytes that truth values take as halves at once; 0 where there are none."""
+    pitches = [h.added[s.of][1] for s in h.of.steps if s.kind in ("keep", "drop")]
+    return max((2 * (p * min(h.v.g.slots, ROWS) or h.v.g.pitch(h.of.lane)) for p in pitches), default=0)
+
+
+def prepared(h: Halves, room: Operand) -> tuple[list[str], tuple[Operand, ...]]:
+    """Text that does the steps on the scores' tile, and what it reads beside them; `room`: for truth values as halves."""
     v, x, t = h.v, h.scores.name, table()
     lines: list[str] = []
     reads: list[Operand] = []
@@ -138,6 +166,11 @@ def prepared(h: Halves) -> tuple[list[str], tuple[Operand, ...]]:
             o, pitch = h.added[s.of]
             reads.append(o)
             lines.append(f"{t['scores_add']}({x}, {o.name}, {h.blocks}, {v.g.slots}, {h.column}, {pitch});")
+        elif s.kind in ("keep", "drop"):
+            o, pitch = h.added[s.of]
+            reads.append(o)
+            size = f"{h.blocks}, {v.g.slots}, {h.column}, {pitch}, {ROWS}"
+            lines.append(f"{t['scores_keep']}({x}, {o.name}, {room.name}, {none}, {str(s.kind == 'drop').lower()}, {size});")
         elif s.kind == "tail":
             lines.append(f"{t['scores_tail']}({x}, {v.true[h.of.lane]}, {v.g.slots}, {h.column}, {none});")
         else:

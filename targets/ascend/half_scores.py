@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autocomp.targets.ascend.geometry import tile_of, values
-from autocomp.targets.ascend.half_masks import Step, addable, arrive, prepared, settled_step, steps_of, tail
+from autocomp.targets.ascend.half_masks import Step, addable, arrive, prepared, room, settled_step, steps_of, tail
 from autocomp.targets.ascend.operand import Operand, number
 from autocomp.targets.ascend.tables import table
 
@@ -183,9 +183,9 @@ class Halves:
         dense = lambda: (self.piece("d", "half", 2 * g.slots), self.piece("f", "float", 4 * g.slots))
         if s is of.top:
             x, top = self.scores, v.temporary("stat", "", s.dst)
-            t, (d, f) = self.piece("t", "half", FOLDED * self.column * 2), dense()
+            t, (d, f) = self.piece("t", "half", max(FOLDED * self.column * 2, room(self))), dense()
             line = f"{table()['scores_max']}({top.name}, {x.name}, {t[0].name}, {d[0].name}, {f[0].name}, {number(of.by)}, {size});"
-            lines, added = prepared(self)
+            lines, added = prepared(self, t[0])
             v.v([*lines, line], (x, *added), top, t[0], d[0], f[0])
             self.free(t, d, f)
             v.values[s.dst] = top
@@ -198,7 +198,7 @@ class Halves:
             h, (d, f) = self.piece("h", "half", 32 * g.slots), dense()
             names = ", ".join([name, x.name, less.name, h[0].name, d[0].name, f[0].name])
             v.applied.add("half_scores")
-            none = ", true" if any(s.kind in ("until", "from") for s in of.steps) else ""  # rows may have no key in a round
+            none = ", true" if any(s.kind in ("until", "from", "keep", "drop") for s in of.steps) else ""  # rows may have no key in a round
             v.v([f"{table()['scores_exp']}({names}, {number(of.by)}, {size}{none});"], (x, less), w, h[0], d[0], f[0])
             self.free(h, d, f)
             v.values[s.dst] = w

@@ -29,6 +29,10 @@ STEPS = {  # what is done to the scores %s, inputs beside them
     "keys": ("%w = add(%s, z)\n", {"z": "f16[{k}]"}),
     "both": (INDICES + "%v = add(%s, z)\n%m = gt(%r, %c)\n%w = where(%m, %v, const(-65504.0, f16))\n", {"z": "f16[{k}]"}),
     "none": ("%w = relu(%s)\n", {}),
+    "kept": ("%w = where(z, %s, const(-inf, f16))\n", {"z": "bool[{m}, {k}]"}),
+    "dropped": ("%w = where(z, const(-65504.0, f16), %s)\n", {"z": "bool[{b}, {m}, {k}]"}),
+    "kept keys": ("%w = where(z, %s, const(-inf, f16))\n", {"z": "bool[{k}]"}),
+    "kept, biased": ("%v = add(%s, y)\n%w = where(z, %v, const(-inf, f16))\n", {"z": "bool[{b}, 1, {k}]", "y": "f16[{m}, {k}]"}),
     "not so low": (INDICES + "%m = ge(%r, %c)\n%w = where(%m, %s, const(-10000.0, f16))\n", {}),
     "single": ("%x = cast(%s, to=\"f32\")\n%y = add(%x, z)\n%w = cast(%y, to=\"f16\")\n", {"z": "f32[{k}]"}),
     "": ("", {}),
@@ -45,6 +49,10 @@ CASES = {  # step, (heads, rows, keys, head), tile of rows and of keys, stages, 
     "keys": ("keys", (2, 33, 77, 64), 32, 32, 3, "910c"),
     "one round of some": ("", (3, 70, 100, 64), 32, 64, 4, "910b1"),  # fewer rounds a tile than products are late
     "both": ("both", (2, 70, 70, 64), 32, 32, 2, "910b"),
+    "kept": ("kept", (2, 75, 141, 64), 128, 64, 3, "910b1"),  # a core has more rows than become halves at once
+    "dropped": ("dropped", (2, 40, 96, 32), 32, 32, 2, "910b2"),
+    "kept keys": ("kept keys", (2, 33, 141, 64), 32, 64, 3, "910b4"),
+    "kept, biased": ("kept, biased", (2, 33, 80, 40), 32, 32, 2, "910b"),
 }
 
 
@@ -75,7 +83,8 @@ def test_steps_are_right(case, tmp_path):
     program, text = under(case)
     step, keys = CASES[case][0], CASES[case][1][2]
     assert text.count("ac_scores_exp(") == 1 and ("ac_scores_tail(" in text) == (keys % 16 != 0)
-    assert ("ac_scores_add(" in text) == (step in ("bias", "one bias", "keys", "both"))
+    assert ("ac_scores_add(" in text) == (step in ("bias", "one bias", "keys", "both", "kept, biased"))
+    assert ("ac_scores_keep(" in text) == (step in ("kept", "dropped", "kept keys", "kept, biased"))
     assert ("ac_scores_from(" in text) == (step == "window")
     program.executor = AscendExecutor(program, tmp_path, blocks=2)
     program.verify(seed=fresh.seed())
@@ -87,7 +96,9 @@ def test_steps_are_right(case, tmp_path):
     ("causal", "i / fold + 1", "i / fold"), ("window", "if (none) {", "if (0) {"), ("window", "(i + fold - 1) / fold", "i / fold + 1"),
     ("window", "if (to < slots) Duplicate", "if (0) Duplicate"), ("tail", "0xFFFFull << n % 16", "0xFFFFull << n % 16 + 1"),
     ("bias", "t[r * pitch], 128, blocks, {1, 1, uint8_t(pitch / 16)", "t[r * pitch], 128, blocks, {1, 1, 0"),
-    ("keys", "next, next, 1}", "next, next, 0}"),
+    ("keys", "next, next, 1}", "next, next, 0}"), ("kept", "half(-0.5f)", "half(-1.5f)"), ("kept", "t[(q - r) * pitch]", "t[q * pitch]"),
+    ("dropped", "Maxs(t, t, none, n);", "Maxs(t, t, half(-1.0f), n);"),
+    ("kept", "z[r * pitch]", "z[0]"),
 ])  # fmt: skip
 def test_a_wrong_step_is_seen(case, was, by, tmp_path):
     program, _ = under(case)

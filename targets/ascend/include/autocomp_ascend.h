@@ -464,6 +464,29 @@ AC_FN ac_scores_add(const LocalTensor<half> &x, const LocalTensor<half> &t, uint
   const uint8_t next = column / 16;
   for (uint32_t r = 0; r < slots; r += 8) Add(x[r * 16], x[r * 16], t[r * pitch], 128, blocks, {1, 1, uint8_t(pitch / 16), next, next, 1});
 }
+// Scores are none where the byte of z is 0 (drop: where it is not). z has its columns side by side in rows `pitch` elements apart (0: one
+// row for all), of which t has room for `most` as halves: infinity, and none for those that are.
+AC_FN ac_scores_keep(const LocalTensor<half> &x, const LocalTensor<uint8_t> &z, const LocalTensor<half> &t, half none, bool drop,
+                     uint32_t blocks, uint32_t slots, uint32_t column, uint32_t pitch, uint32_t most) {
+  const uint8_t next = column / 16;
+  const uint32_t step = pitch ? most : slots;
+  for (uint32_t r = 0; r < slots; r += step) {
+    const uint32_t n = pitch ? ac_least(step, slots - r) * pitch : blocks * 16;
+    if (r) AC_V;
+    Cast(t, z[r * pitch], RoundMode::CAST_NONE, n);
+    AC_V;
+    Adds(t, t, half(-0.5f), n);
+    AC_V;
+    Muls(t, t, half(drop ? -1.0f / 0.0f : 1.0f / 0.0f), n);
+    AC_V;
+    if (float(none) >= -65504.0f) {
+      Maxs(t, t, none, n);
+      AC_V;
+    }
+    for (uint32_t q = r; q < ac_least(r + step, slots); q += 8)
+      Min(x[q * 16], x[q * 16], t[(q - r) * pitch], 128, blocks, {1, 1, uint8_t(pitch / 16), next, next, 1});
+  }
+}
 // A key of a column is `fold` keys behind the one before it, and keys of one remainder are one column of so many. Rows for the edges of masks:
 // of row i infinity up to its key, and `none` past it, or (not below) `none` in front of it.
 AC_FN ac_scores_edge(const LocalTensor<half> &t, half none, uint32_t fold, bool below) {
