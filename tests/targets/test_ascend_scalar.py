@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from autocomp.targets.ascend.toolchain import headers
 
 import autocomp
 from autocomp.errors import UnsupportedOp
-from autocomp.simulate.ascend_model import COMPILER, FLAGS, INCLUDE, AscendExecutor, ModelFailure
+from autocomp.simulate.ascend_model import APART, COMPILER, FLAGS, INCLUDE, AscendExecutor, ModelFailure
+from autocomp.simulate.compiler import found
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, graph
 
@@ -191,3 +193,13 @@ def test_functions_of_the_scalar_unit_are_within_six_units_in_the_last_place(tmp
     x = np.concatenate([rng.standard_normal(20000) * 10.0 ** rng.uniform(-9, 6, 20000), ends]).astype("f4")
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(through("half", x), x.astype("f2").astype("f4"))
+
+
+@needs_compiler
+def test_headers_are_included_in_any_order(tmp_path):
+    """A program has kernels with each; a macro of one name in two of them made those of the second void of a type."""
+    for order in permutations(("autocomp_ascend_scalar.h", "autocomp_ascend_words.h")):
+        (tmp_path / "all.cpp").write_text("".join(f'#include "{n}"\n' for n in order))
+        done = subprocess.run([*found(), *APART, "-fsyntax-only", *INCLUDE, str(tmp_path / "all.cpp")],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        assert not done.returncode, done.stderr

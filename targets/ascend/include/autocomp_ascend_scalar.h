@@ -3,7 +3,7 @@
 #pragma once
 #include "autocomp_ascend.h"
 #define AC_S __aicore__ inline
-#define AC_T template <typename T> AC_S
+#define AC_ST template <typename T> AC_S
 
 // ---- bits
 AC_S uint32_t ac_bits(float x) {
@@ -22,8 +22,8 @@ AC_S float ac_float(uint32_t u) {
   v.u = u;
   return v.f;
 }
-AC_T T ac_inf() { return ac_float(0x7f800000u); }
-AC_T T ac_nan() { return ac_float(0x7fc00000u); }
+AC_ST T ac_inf() { return ac_float(0x7f800000u); }
+AC_ST T ac_nan() { return ac_float(0x7fc00000u); }
 AC_S bool ac_isnan(float x) { return (ac_bits(x) & 0x7fffffffu) > 0x7f800000u; }
 AC_S bool ac_isinf(float x) { return (ac_bits(x) & 0x7fffffffu) == 0x7f800000u; }
 AC_S int32_t ac_ordinal(float x) {
@@ -60,7 +60,7 @@ AC_S float ac_held(ac_f8e4m3 x) {
   return ac_float(sign | (rest < 8 ? ac_bits(float(rest) * 0.001953125f) : (rest << 20) + (120u << 23)));
 }
 AC_S float ac_held(ac_f8e5m2 x) { return ac_held(ac_f16{uint16_t(x.bits << 8)}); }
-AC_T T ac_held(T x) { return x; }
+AC_ST T ac_held(T x) { return x; }
 // The upper `kept` bits of a magnitude whose lower bits are rounded off, to even at a tie.
 AC_S uint32_t ac_upper(uint32_t u, uint32_t cut) { return (u + ((1u << (cut - 1)) - 1) + (u >> cut & 1u)) >> cut; }
 // A magnitude with MANTISSA bits and the exponents from `low` on (2^low is the least normal number), as a field of such a float.
@@ -71,7 +71,7 @@ AC_S uint32_t ac_field(float magnitude, int32_t mantissa, int32_t low) {
   const int32_t cut = 23 - mantissa + low - exponent;
   return cut > 25 || u < 0x800000u ? 0u : ac_upper((u & 0x7fffffu) | 0x800000u, uint32_t(cut));
 }
-AC_T T ac_stored(float x);
+AC_ST T ac_stored(float x);
 template <> AC_S ac_f16 ac_stored<ac_f16>(float x) {
   const uint32_t sign = ac_bits(x) >> 16 & 0x8000u;
   const float a = ac_abs(x);
@@ -88,11 +88,11 @@ template <> AC_S ac_f8e5m2 ac_stored<ac_f8e5m2>(float x) {
   const float a = ac_abs(x);
   return {uint8_t((ac_bits(x) >> 24 & 0x80u) | (ac_isnan(a) ? 0x7eu : a >= 61440.0f ? 0x7cu : ac_field(a, 2, -14)))};
 }
-AC_T float ac_round(float x) { return ac_held(ac_stored<T>(x)); }
+AC_ST float ac_round(float x) { return ac_held(ac_stored<T>(x)); }
 
 // of an element's bits, and back
-AC_T float ac_read(uint16_t bits) { return ac_held(T{bits}); }
-AC_T float ac_read(uint8_t bits) { return ac_held(T{bits}); }
+AC_ST float ac_read(uint16_t bits) { return ac_held(T{bits}); }
+AC_ST float ac_read(uint8_t bits) { return ac_held(T{bits}); }
 
 // Neighbouring results collect in unified buffer and leave in one copy, byte for byte: what lies beside them is not touched.
 template <typename T> struct ac_run {
@@ -103,7 +103,7 @@ template <typename T> struct ac_run {
   uint64_t first;
   uint32_t count;
 };
-AC_T void ac_leave(ac_run<T> &r) {
+AC_ST void ac_leave(ac_run<T> &r) {
   if (!r.count) return;
   SetFlag<HardEvent::S_MTE3>(0);
   WaitFlag<HardEvent::S_MTE3>(0);
@@ -133,31 +133,31 @@ AC_S void ac_read_anew(const GlobalTensor<uint8_t> &any) {
 }
 
 // ---- integers: 0 where the divisor is 0; the least number over -1 wraps to itself; division of an index rounds down
-AC_T bool ac_turns(T b) { return T(-1) < T(0) && b == T(-1); }
-AC_T T ac_idiv(T a, T b) { return b == T(0) ? T(0) : ac_turns(b) ? T(0ull - uint64_t(a)) : T(a / b); }
-AC_T T ac_fmod(T a, T b) { return b == T(0) || ac_turns(b) ? T(0) : T(a % b); }
-AC_T T ac_floordiv(T a, T b) { return T(ac_idiv(a, b) - ((ac_fmod(a, b) != T(0) && (a < T(0)) != (b < T(0))) ? T(1) : T(0))); }
-AC_T T ac_mod(T a, T b) {
+AC_ST bool ac_turns(T b) { return T(-1) < T(0) && b == T(-1); }
+AC_ST T ac_idiv(T a, T b) { return b == T(0) ? T(0) : ac_turns(b) ? T(0ull - uint64_t(a)) : T(a / b); }
+AC_ST T ac_fmod(T a, T b) { return b == T(0) || ac_turns(b) ? T(0) : T(a % b); }
+AC_ST T ac_floordiv(T a, T b) { return T(ac_idiv(a, b) - ((ac_fmod(a, b) != T(0) && (a < T(0)) != (b < T(0))) ? T(1) : T(0))); }
+AC_ST T ac_mod(T a, T b) {
   const T r = ac_fmod(a, b);
   return T(r + (r != T(0) && (r < T(0)) != (b < T(0)) ? b : T(0)));
 }
 AC_S int64_t ac_floordiv(int64_t a, int32_t b) { return ac_floordiv<int64_t>(a, b); }
 AC_S int64_t ac_mod(int64_t a, int32_t b) { return ac_mod<int64_t>(a, b); }
 AC_S int64_t ac_inside(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
-AC_T T ac_max(T a, T b) { return a > b ? a : b; }
-AC_T T ac_min(T a, T b) { return a < b ? a : b; }
-AC_T T ac_abs(T x) { return x < T(0) ? T(0ull - uint64_t(x)) : x; }
-AC_T T ac_relu(T x) { return x > T(0) ? x : T(0); }
-AC_T T ac_sign(T x) { return T((x > T(0)) - (x < T(0))); }
-AC_T T ac_pow(T a, T b) {
+AC_ST T ac_max(T a, T b) { return a > b ? a : b; }
+AC_ST T ac_min(T a, T b) { return a < b ? a : b; }
+AC_ST T ac_abs(T x) { return x < T(0) ? T(0ull - uint64_t(x)) : x; }
+AC_ST T ac_relu(T x) { return x > T(0) ? x : T(0); }
+AC_ST T ac_sign(T x) { return T((x > T(0)) - (x < T(0))); }
+AC_ST T ac_pow(T a, T b) {
   if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b % 2 == 0 ? T(1) : T(-1)) : T(0);
   T r = 1;
   for (; b; b /= 2, a = T(uint64_t(a) * uint64_t(a)))
     if (b % 2) r = T(uint64_t(r) * uint64_t(a));
   return r;
 }
-AC_T T ac_shl(T x, T n) { return uint64_t(n) < 8 * sizeof(T) ? T(uint64_t(x) << n) : T(0); }
-AC_T T ac_shr(T x, T n) { return uint64_t(n) < 8 * sizeof(T) ? T(x >> n) : x < T(0) ? T(-1) : T(0); }
+AC_ST T ac_shl(T x, T n) { return uint64_t(n) < 8 * sizeof(T) ? T(uint64_t(x) << n) : T(0); }
+AC_ST T ac_shr(T x, T n) { return uint64_t(n) < 8 * sizeof(T) ? T(x >> n) : x < T(0) ? T(-1) : T(0); }
 AC_S bool ac_and(bool a, bool b) { return a && b; }
 AC_S bool ac_or(bool a, bool b) { return a || b; }
 
