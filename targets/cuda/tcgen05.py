@@ -240,6 +240,8 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruc
     at = Placement(TEAM * schedule.workers, chip.lanes(4), schedule.stages)
     placer = TensorPlacer(p, table, plain, at, schedule.workers, 1, schedule.instruction)
     placer.run()
+    if len(at.products) != 1:
+        raise placer.refuse(f"a kernel with tensor memory has one product, and this one has {len(at.products)}")
     shared, reserved = chip.shared_of_core
     check_shared(p, max(at.bytes, placer.reach), shared - reserved)
     check_grid(p)

@@ -56,10 +56,9 @@ def tensor_memory(steps: Steps, facts: Facts) -> Steps:
     assert isinstance(consumers, Over)
     before, body = tile_of_role(consumers)
     at = next((k for k, n in enumerate(body) if any(s.op == "mma" for s in inside((n,)))), None)
-    products = [s for s in inside(body) if s.op == "mma"]
-    if at is None or len(products) != 1 or any(s.op != "mma" for s in inside((body[at],))):
-        raise facts.placer.refuse("a kernel with tensor memory has one product, and a loop with nothing beside it")
-    sums = products[0].dst
+    if at is None or any(s.op != "mma" for s in inside((body[at],))):
+        raise facts.placer.refuse("what stands beside a product in its loop is done by no thread that issues it")
+    sums = next(s.dst for s in inside((body[at],)))
     zero = next((s for n in body[:at] if (s := stmt_of(n)) and s.op == "fill" and s.dst == sums and s.expr == 0), None)
     if zero is None:
         raise facts.placer.refuse(f"{sums} does not begin with zeros")

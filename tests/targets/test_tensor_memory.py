@@ -4,6 +4,7 @@ No device has run these kernels."""
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from autocomp.targets import load_target
+from autocomp.targets.cuda import nvrtc
 
 import autocomp
 from autocomp.check.rules import check_kernel_rule
@@ -22,7 +24,7 @@ from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile.check_plan import problems
 from autocomp.tile.plan import Barrier, Block, Fence, Node, Signal, TensorMemory
 from autocomp.tile.synchronise import synchronise
-from tests.helpers.device_graphs import attention, gemm, turned
+from tests.helpers.device_graphs import attention, gemm, graph, turned
 from tests.helpers.schedules import by_hand
 from tests.helpers.tensor_memory import CASES, GOLDEN, STAY, made, product
 from tests.targets.test_sass_counts import sections
@@ -74,6 +76,21 @@ def test_the_assembler_makes_the_instructions(name):
     steps, pieces = source.text.count("ac_tensor_mma_"), source.text.count("ac_tensor_load<")
     assert steps == pieces == 1  # in loops that the compiler writes out
     assert codes[PRODUCT] >= 4 and codes[COMMIT] >= 2 and codes[LOAD] >= 2
+
+
+@pytest.mark.parametrize(("swizzle", "code"), [(128, 2), (64, 4), (32, 6)])
+def test_the_device_header_packs_a_descriptor_as_ptx_has_it(swizzle, code):
+    """PTX ISA, tcgen05 shared memory descriptor: address, leading and stride offsets by 16 bytes at bits 0, 16 and 32, 1 in bits 46 to 48,
+    the swizzle in 61 to 63. The model has a function of its own, so the expression of the device's is read here."""
+    text = (Path(nvrtc.__file__).parent / "include" / "autocomp_cuda.cuh").read_text()
+    body = re.search(r"ac_tensor_descriptor_of\(const unsigned char \*p, int lead, int stride\) \{\n(.*?)\n\}", text, re.S)
+    kind, packed = re.fullmatch(r".*? kind = (.*?);\n +return (.*?);", body[1], re.S).groups()
+    chosen = {int(n): int(c) for n, c in re.findall(r"SWIZZLE == (\d+) \? (\d)", kind)}.get(swizzle, int(kind.split(": ")[-1]))
+    packed = packed.replace("(unsigned long long)", "").replace("ac_address(p)", "p").replace("1ull", "1")
+    for p, lead, stride in ((0, 0, 1024), (0x31C00, 8192, 1024), (0x400, 1, 8 * swizzle)):
+        fields = {0: p >> 4, 16: lead >> 4, 32: stride >> 4, 46: 1, 61: code}
+        got = eval(packed, {"p": p, "lead": lead, "stride": stride, "kind": chosen})
+        assert got == sum(x << at for at, x in fields.items())
 
 
 # ---- the plan
@@ -147,6 +164,12 @@ def test_what_is_no_such_product_is_refused(text, how, error, said):
     kernel = autocomp.optimize(text, target="cuda:b200", tuned=False).calls.calls[0].kernel
     with pytest.raises(error, match=said):
         B200.fits(kernel, how)
+
+
+def test_a_kernel_without_a_product_is_refused():
+    kernel = autocomp.optimize(graph({"x": "f16[256, 256]"}, "%0 = gelu(x)"), target="cuda:b200", tuned=False).calls.calls[0].kernel
+    with pytest.raises(UnsupportedOp, match="one product, and this one has 0"):
+        B200.fits(kernel, by_hand({a.name: 64 for a in kernel.axes}, stages=2, roles="warp_specialise", workers=1))
 
 
 def test_two_products_of_a_kernel_are_refused():
