@@ -1,5 +1,5 @@
-"""Are a rule's two sides equal? Compared on instances that are drawn, beside the author's examples; a counterexample if not. What holds is
-then proved over the reals where both sides can be written as formulas."""
+"""Are a rule's two sides equal? Compared on instances that are drawn, beside the author's examples, and their types on every form up
+to a rank; a counterexample if not. What holds is then proved over the reals where both sides can be written as formulas."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from autocomp.ir.types import TensorType
 from autocomp.rewrite.compare import Difference, Undefined, compare_sides
 from autocomp.rewrite.draw import Drawer
 from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS, WHOLE
+from autocomp.rewrite.forms import all_forms, wrong_type
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
 from autocomp.rewrite.rule import Example, Rule
@@ -27,7 +28,7 @@ from autocomp.rewrite.where import Unanswerable
 DRAWN = 5  # instances drawn for one of `samples`
 TRIES = 60  # draws for one of them, of which most are no instance
 KINDS = 3  # kinds of values on each
-PROOFS = 4  # drawn instances on which a proof is tried, beside the examples
+OTHERS = 4  # drawn instances of which other extents are tried, beside the examples
 SIZED = 30  # for one of `samples`: other extents that are tried on them
 ALL_SIZES = 9  # axes of which every one may be 1 or 2: all of these are tried
 TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
@@ -126,7 +127,7 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         if never := why_never(rule):
             return CheckResult("assumed", f"it seems never to fire: {never}")
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
-    forms = _to_prove(rule, shown, kept)
+    forms = _of_other_forms(rule, shown, kept)
     for k, bindings in enumerate(_resized(forms, SIZED * samples)):
         if current().over:
             break
@@ -137,12 +138,15 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         if isinstance(difference, str):
             return CheckResult("refuted", difference, tested, len(kept))
         tested += difference
+    every = all_forms(rule)
+    if wrong := wrong_type(every):
+        return CheckResult("refuted", f"{wrong[1]} for {show(wrong[0])}", tested, len(kept))
     if current().over:
         return CheckResult("unchecked", f"the deadline came after {len(kept)} drawn instances", tested, len(kept), cut=True)
     if prove:
         from autocomp.rewrite.prove import prove_rule
 
-        proof = prove_rule(rule, forms)
+        proof = prove_rule(rule, every)
         if proof:
             return CheckResult("proved", proof.reason, tested, len(kept))
         if current().over:
@@ -151,13 +155,13 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
     return CheckResult(f"tested-{tested}", "", tested, len(kept))
 
 
-def _to_prove(rule: Rule, shown: list[Example], kept: list[dict[str, Any]]) -> list[Example]:
-    """The examples, and drawn instances of other ranks and attributes, of floats."""
+def _of_other_forms(rule: Rule, shown: list[Example], kept: list[dict[str, Any]]) -> list[Example]:
+    """The examples, and drawn instances of other ranks and attributes, of floats: whose extents are then varied."""
     out = list(shown)
     seen = {_form(dict(e.bindings)) for e in shown}
     for bindings in kept:
         types = {k: t for k, v in bindings.items() if isinstance(v, str) and (t := type_of(v)) is not None}
-        if len(out) >= len(shown) + PROOFS:
+        if len(out) >= len(shown) + OTHERS:
             break
         if _form(bindings) in seen or not all(t.dtype.is_float or t.dtype.kind == "b" for t in types.values()):
             continue
@@ -230,7 +234,7 @@ def _some(rng: np.random.Generator, types: Mapping[str, TensorType], count: int)
 
 
 def _form(bindings: Mapping[str, Any]) -> str:
-    """Ranks, where extents are 1, and attributes: what a proof is for."""
+    """Ranks, where extents are 1, and attributes."""
     parts = []
     for k, v in sorted(bindings.items()):
         t = v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None

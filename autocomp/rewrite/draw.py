@@ -175,6 +175,12 @@ class Drawer:
         growth.solve()
         return growth.bindings
 
+    def solved(self, bindings: Mapping[str, Any], operands: Mapping[str, Any]) -> dict[str, Any]:
+        """Bindings with the numbers that conditions fix."""
+        growth = _Growth(self, Palette((), 0, DTYPES["f64"]), dict(bindings), {}, dict(operands))
+        growth.solve(always=True)
+        return growth.bindings
+
     def _varied(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """An example with other extents, dtypes, permutations and numbers."""
         rng, out = self.rng, dict(given)
@@ -334,12 +340,12 @@ class _Growth:
         self.bindings[name] = f"{t}{CONSTANT if fixed else ''}"
         self.operands[name] = Operand(t, bool(fixed))
 
-    def solve(self) -> None:
-        """Numbers that a condition fixes: value(?c) == 2, close(value(?n) * dim(?x, 1), 1)."""
+    def solve(self, always: bool = False) -> None:
+        """Numbers that a condition fixes: value(?c) == 2, close(value(?n) * dim(?x, 1), 1); mostly, so that others are tried too."""
         rng = self.drawer.rng
         for c in self.drawer.rule.where:
             equal = c.args if (isinstance(c, Op) and c.op == "==") or (isinstance(c, Call) and c.name == "close") else ()
-            if len(equal) != 2 or not chance(rng, 0.9):
+            if len(equal) != 2 or not (always or chance(rng, 0.9)):
                 continue
             calls = (x for a in equal for x in walk(a) if isinstance(x, Call) and x.name == "value")
             for name in [x.args[0].name for x in calls if isinstance(x.args[0], Ref)][:1]:

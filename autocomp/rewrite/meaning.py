@@ -71,8 +71,8 @@ class Meaning:
             return self.map(e, n, by, depth)
         if isinstance(e, (Reduce, Contract)):
             names = {a.name: f"r{depth}.{k}" for k, a in enumerate(e.axes)}
-            inner = {**by, **{a: aff(x) for a, x in names.items()}}
-            axes = {names[a.name]: a.extent for a in e.axes}
+            inner = {**by, **{a.name: Aff() if a.extent == 1 else aff(names[a.name]) for a in e.axes}}
+            axes = {names[a.name]: a.extent for a in e.axes if a.extent != 1}
             args = [self.expr(x, n, inner, depth + 1) for x in e.args]
             if isinstance(e, Contract):
                 return self.r.total(self.r.mul(*args), axes)

@@ -1,13 +1,14 @@
 """Proofs of rules over the reals: both sides as formulas, their difference shown to be zero by z3 (extra `proof`).
 
-A proof is for every value of the tensors and for every size, at the ranks, broadcasts and attributes of the instances it was made on,
-which it names; where both sides are defined. Roundings are not in it (that is what `exact: false` says), nor are integers, infinities and
-NaN (the comparison of drawn instances tries those).
+A proof is for every form of the left side up to a rank (`forms.py`), which it names, for every value of the tensors and for every size,
+where both sides are defined. A rule of which not every form can be tried (any strides, sizes that are compared) is not proved, however many
+forms of it are. Roundings are not in it (that is what `exact: false` says), nor are integers, infinities and NaN (the comparison of drawn
+instances tries those).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -19,16 +20,16 @@ from autocomp.errors import ModelError
 from autocomp.ir.decompose import decompose
 from autocomp.ir.monoids import MONOIDS
 from autocomp.rewrite.expr import Call, Expr, Lit, Op, Ref
+from autocomp.rewrite.forms import Cut, Forms, all_forms, most_general
 from autocomp.rewrite.formula import Formula, Reals, Unprovable, functions, number
-from autocomp.rewrite.instance import Instance, Uniform, tensors, type_of
+from autocomp.rewrite.instance import Instance
 from autocomp.rewrite.meaning import Meaning, states_of, term
-from autocomp.rewrite.rule import Example, Rule
+from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Unanswerable
 from autocomp.rewrite.where import evaluate as value_of
 
 SECONDS = 5  # what z3 gets for one difference
 SHORT = 0.1  # and at least, however late it is
-LISTED = 3  # values of an attribute that a proof names
 
 
 @dataclass(frozen=True)
@@ -42,52 +43,27 @@ class Proof:
         return self.ok
 
 
-def prove_rule(rule: Rule, examples: Sequence[Example] = ()) -> Proof:
-    """Both sides are equal over the reals on the patterns of `examples` (of the rule's own positive ones, if there are none)."""
+def prove_rule(rule: Rule, forms: Forms | None = None) -> Proof:
+    """Both sides are equal over the reals on all forms of the left side."""
     if find_spec("z3") is None:
         return Proof(False, "z3 is not installed (pip install 'autocomp[proof]')")
-    shown = list(examples) or [e for e in rule.examples if e.fires and e.bindings]
-    if not shown:
-        return Proof(False, "there is no positive example")
+    forms = forms or all_forms(rule)
+    if forms.why:
+        return Proof(False, forms.why)
     monoids: set[str] = set()
-    for example in shown:
-        if current().over:
-            return Proof(False, "the deadline came first")
-        try:
-            monoids |= _prove_example(rule, example)
-        except (Unprovable, Unanswerable, ModelError) as e:
-            return Proof(False, str(e))
+    try:
+        for x in most_general(rule, forms):
+            if current().over:
+                return Proof(False, "the deadline came first")
+            monoids |= _prove_form(rule, x)
+    except (Unprovable, Unanswerable, ModelError, Cut) as e:
+        return Proof(False, str(e))
     used = "".join(f"; combining parts of {m} in any order" for m in sorted(monoids))
-    return Proof(True, f"over the reals, any sizes, for {_fixed(rule, shown)}{used}")
+    return Proof(True, f"over the reals, any sizes, {forms}{used}")
 
 
-def _fixed(rule: Rule, shown: Sequence[Example]) -> str:
-    """What the instances of a proof fix: `rank(?x) = 2 or 3, ?p = [1, 0] or [0, 2, 1]`."""
-    ranks: dict[str, set[int]] = {}
-    others: dict[str, dict[str, None]] = {}
-    for example in shown:
-        for k, v in example.bindings:
-            t = v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None
-            if t is not None and k[0] != "#":
-                ranks.setdefault(k, set()).add(t.rank)
-            elif t is None and k not in tensors(rule.lhs):
-                others.setdefault(k, {}).setdefault(_text(v))
-    parts = [f"rank(?{k}) = {_either([str(r) for r in sorted(found)])}" for k, found in ranks.items()]
-    return ", ".join((*parts, *(f"?{k} = {_either(list(found))}" for k, found in others.items())))
-
-
-def _either(texts: list[str]) -> str:
-    more = f" and {len(texts) - LISTED} others" if len(texts) > LISTED else ""
-    return (", " if more else " or ").join(texts[:LISTED]) + more
-
-
-def _text(v: Any) -> str:
-    return f"[{', '.join(map(_text, v))}]" if isinstance(v, (tuple, list)) else str(v).lower() if isinstance(v, bool) else str(v)
-
-
-def _prove_example(rule: Rule, example: Example) -> set[str]:
-    """Monoids that the proof rests on. Raises Unprovable."""
-    x = Instance(rule, dict(example.bindings), symbolic=True)
+def _prove_form(rule: Rule, x: Instance) -> set[str]:
+    """Monoids that the proof of one form rests on. Raises Unprovable."""
     left, right = x.left, x.right()
     x.b.output("left", left)
     x.b.output("right", right)
@@ -168,6 +144,8 @@ def prove_monoid(name: str) -> None:
 # ---- z3
 def _require_zero(r: Reals, difference: Formula, otherwise: str) -> None:
     """Raises Unprovable unless z3 shows that no values of the atoms make the difference anything but 0."""
+    if not difference.terms:
+        return
     import z3
 
     solver = z3.Solver()
