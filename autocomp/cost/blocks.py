@@ -115,6 +115,8 @@ class BlockModel:
             start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
             start += of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
         start += schemes.lost(s, chip, self.d, t, waves) if s.roles == "warp_specialise" else 0.0
+        if schemes.two_sums(s, chip, t):  # a tile's results leave while the next one is multiplied
+            start -= min(_behind(s, chip, t, waves) + schemes.lost(s, chip, self.d, t, waves), dict(cost.parts)["matrix unit"])
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + of["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))

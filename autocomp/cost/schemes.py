@@ -43,6 +43,12 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     return waves * always + seconds * (1.0 if s.ping_pong else waves)
 
 
+def two_sums(s: Schedule, chip: Chip, t: Tile) -> bool:
+    """Whether a block that stays has the sums of two tiles in tensor memory."""
+    return s.persistent and s.roles == "warp_specialise" and bool(t.shape) and (
+        2 * t.columns * s.workers <= chip.limits.get("tensor_columns", 0.0))  # fmt: skip
+
+
 def of_a_turn(s: Schedule, chip: Chip) -> float:
     """Seconds of each turn over a ring whose slots are no constants: an address and a parity, of both factors."""
     return 0.0 if "unroll_ring" in s.directives else chip.numbers["turn_gap_clocks"] / chip.clock

@@ -18,6 +18,8 @@ from autocomp.targets.cuda import nvrtc
 
 import autocomp
 from autocomp.check.rules import check_kernel_rule
+from autocomp.cost.blocks import BlockModel
+from autocomp.cost.demand import demand_of
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.rewrite import load_rules
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
@@ -143,6 +145,15 @@ def test_the_rule_makes_large_products_where_a_chip_has_tensor_memory(dtype):
     assert "ac_tensor_mma" not in autocomp.optimize(gemm(8, 4096, 4096, dtype), target="cuda:b200", tuned=False).source()
     for chip in ("h200", "a100"):
         assert "ac_tensor_mma" not in autocomp.optimize(large, target=f"cuda:{chip}", tuned=False).source()
+
+
+def test_blocks_that_stay_store_a_tile_beside_the_next_ones_products():
+    """Where tensor memory has the sums of two: 256 columns a warpgroup, or 128 of two warpgroups, and not 256 of two."""
+    demand = demand_of(autocomp.optimize(gemm(8192, 8192, 512), target="cuda:b200", tuned=False).calls.calls[0].kernel)
+    start = lambda how: dict(BlockModel(demand, B200.chip).time(how).parts)["start"]
+    for rows, columns, workers, two in ((128, 256, 1, True), (256, 128, 2, True), (256, 256, 2, False)):
+        stay = replace(STAY, tile=(("i0", rows), ("i1", columns), ("r0", 64)), workers=workers, directives=())
+        assert (start(stay) < 0.6 * start(replace(stay, persistent=False))) == two
 
 
 def test_the_rule_is_checked_on_a_chip_that_has_it():
