@@ -14,6 +14,8 @@ from autocomp.targets.cuda import load_c, mbarriers, ping_pong
 from autocomp.targets.cuda.cluster_split_k import own_turns
 from autocomp.targets.simt.expressions import index
 
+from autocomp.tile import agents
+from autocomp.tile.agents import Again, Work
 from autocomp.tile.plan import Count, Signal
 from autocomp.tile.program import Loop, Stmt, walk
 
@@ -35,25 +37,30 @@ class Queue:
 
 
 def find_queues(at: WarpSpecialisedPrinter) -> list[Queue]:
-    """Copies of one loop that one product reads, or products that share a factor, travel together."""
-    groups: list[tuple[Loop | None, list[Stmt], set[int]]] = []
-    products = [s for s, _ in walk(at.p.body) if s.op == "mma"]
-    readers = {name: {id(m) for m in products if name in m.srcs} for name in at.placer.bulk}
-    for s, loops in walk(at.p.body):
-        if s.op != "copy" or s.dst not in at.placer.bulk:
-            continue
-        loop = loops[-1] if loops and loops[-1].kind != "grid" else None
-        stays = at.persistent and s.dst in at.place.once
-        mine = [g for g in groups if g[0] is loop and g[2] & readers[s.dst] and stays == (g[1][0].dst in at.place.once)]
-        new = (loop, [x for g in mine for x in g[1]] + [s], set().union(readers[s.dst], *(g[2] for g in mine)))
-        groups = [g for g in groups if g not in mine] + [new]
-    out = []
-    for n, (loop, copies, _) in enumerate(groups):
-        depth = at.place.depth(copies[0].dst)
-        q = Queue(f"q{n}", loop, copies, depth, at.persistent and copies[0].dst in at.place.once)
-        q.at = at.place.reserve(16 * depth, 8)
-        out.append(q)
-    return out
+    """What the producer hands to the consumers (`tile.agents`). Copies of one loop that one product reads, or products that share a factor,
+    travel together."""
+    statements = list(walk(at.p.body))
+    copies = {s.dst: s for s, _ in statements if s.op == "copy" and s.dst in at.placer.bulk}
+    products = [s.srcs for s, _ in statements if s.op == "mma"]
+    stays = {name: at.persistent and name in at.place.once for name in copies}
+    loops = {str(id(x)): x for _, around in statements for x in around if x.kind != "grid"}
+
+    def work(s: Stmt, around: tuple[Loop, ...]) -> Again | Work:
+        mine = (s.dst,) if s.dst in copies else ()
+        n: Again | Work = Work("producer" if mine else "consumers", tuple(x for x in s.srcs if x in copies), mine, ())
+        for x in reversed(around):
+            n = Again(str(id(x)), (), (n,))
+        return n
+
+    def together(tried: list[agents.Queue]) -> bool:
+        """Whether the last buffer of each joins the others. What a block with one tile copies once comes by itself."""
+        return all(stays[new] == (rest[0] in at.place.once) and any(new in x and {*rest} & {*x} for x in products)
+                   for q in tried for *rest, new in (q.buffers,) if rest)  # fmt: skip
+
+    found = agents.find_queues({"block": tuple(work(*x) for x in statements)}, {name: at.place.depth(name) for name in copies})
+    queues = agents.merged(found, together)
+    return [Queue(f"q{n}", loops.get(q.loop), [copies[x] for x in q.buffers], q.depth, stays[q.buffers[0]],
+                  at.place.reserve(16 * q.depth, 8)) for n, q in enumerate(queues)]  # fmt: skip
 
 
 def readers(at: WarpSpecialisedPrinter, q: Queue) -> int:
