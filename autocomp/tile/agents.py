@@ -2,8 +2,8 @@
 
 An agent is an in-order worker (a pipe of a core, a core). Its works start in order, but a later one may start before an earlier one
 has finished. A queue is a buffer that one agent writes and another reads; it needs two signals: full (written, may be read) and
-empty (read, may be written again, `depth` rounds later). `find_queues` finds them (of CUDA's roles too), `with_signals` writes them into the
-programs, `synchronise` orders an agent's own works, `check_pipes.problems` runs the result and says what is not ordered. Nothing here
+empty (read, may be written again, `depth` rounds later). `find_queues` finds them (of CUDA's roles too), `with_signals` writes them into
+the programs, `synchronise` orders an agent's own works, `check_pipes.problems` runs the result and says what is not ordered. Nothing here
 knows a chip: a target says how a signal is spelled.
 """
 
