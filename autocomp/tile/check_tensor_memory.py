@@ -3,6 +3,7 @@ the consumers, which do alike.
 
     slots       bulk copies fill them, products read them until a commit behind has landed: it gives them back, and hands sums on
     sums        products write a slot of their ring, consumers load from it until a fence stands behind the load
+    boxes       of results: threads write them, fence and meet, a bulk store reads until it was waited for and the threads have met again
     columns     a warp takes them, all know where they lie behind a barrier between two fences, all have met when they go back
 
 Products and loads see what others did up to the role's last fence `after` alone (PTX: tcgen05.fence), whatever it has been told since.
@@ -13,26 +14,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from autocomp.tile.happens_before import FILL, ONE, PRODUCT, THREADS, Agent, Clock, Place, Use, World
-from autocomp.tile.plan import Barrier, Block, Box, Count, Fence, Node, Signal, TensorMemory, walk
+from autocomp.tile.happens_before import BOX, ENGINE, FILL, ONE, PRODUCT, THREADS, Agent, Clock, Place, Use, World
+from autocomp.tile.plan import Barrier, Block, Box, Count, Done, Fence, Node, Signal, TensorMemory, walk
 
 ROLES = {"producer": "the producer", "issuer": "the issuing thread", "consumer": "a consumer"}
 MOST = 8  # turns of a loop that are tried, and two more
 MBARRIERS: Place = ("mbarriers",)
 COLUMNS: Place = ("columns",)
-Event = Signal | Count | Box | Fence | Barrier | TensorMemory
+Event = Signal | Count | Box | Fence | Done | Barrier | TensorMemory
 
 
 @dataclass
 class Role(Agent):
     """`turn`: of each ring; `heard`: its clock at its last fence `after`; `open`: products behind the last commit; `used`: the last turn of
-    a ring in which it did its work; `knows_where`: it has read where the columns lie."""
+    a ring in which it did its work; `knows_where`: it has read where the columns lie; `stores`: those under way."""
 
     turn: dict[str, int] = field(default_factory=dict)
     heard: Clock = field(default_factory=list)
     open: list[Use] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
     knows_where: bool = False
+    stores: list[Use] = field(default_factory=list)
 
 
 def problems(body: tuple[Node, ...]) -> list[str]:
@@ -56,35 +58,48 @@ class _Run:
         stuck = self.w.run([self._events(self.body, name) for name in ROLES], self._step)
         if not stuck and not self.freed:
             self.w.says(self.roles[-1], "ends without giving tensor memory back")
-        return self.w.found + [f"stuck: {a.name} waits at {_show(x)}" for a, x in stuck]
+        if not stuck and self.roles[-1].stores:
+            self.w.says(self.roles[-1], "ends while a bulk store is under way")
+        return self.w.found + [f"stuck: {a.name} waits at {_show(x[0])}" for a, x in stuck]
 
-    def _events(self, body: tuple[Node, ...], role: str) -> Iterator[Event]:
-        """A role's statements; a block that others run alone is passed by, and behind its own nothing is left to it."""
+    def _events(self, body: tuple[Node, ...], role: str, turn: int = 0) -> Iterator[tuple[Event, int]]:
+        """A role's statements, with the turn of the loop around; a block that others run alone is passed by, and behind its own nothing is
+        left to it."""
         for n in body:
             if isinstance(n, Event):
-                yield n
+                yield n, turn
             elif isinstance(n, Block) and role in (n.role.split() or (("producer",) if n.alone else ROLES)):
-                for _ in range(self.tiles if n.again == "tile" else n.turns or self.turns if n.again else 1):
-                    yield from self._events(n.body, role)
+                for k in range(self.tiles if n.again == "tile" else n.turns or self.turns if n.again else 1):
+                    yield from self._events(n.body, role, k if n.again else turn)
                 if n.role:
                     return
 
-    def _step(self, n: Event, agent: Agent) -> bool:
+    def _step(self, event: tuple[Event, int], agent: Agent) -> bool:
         """Does one statement; False where the role must wait."""
-        a = self.roles[agent.number]
+        (n, turn), a = event, self.roles[agent.number]
         if isinstance(n, Signal):
             return self._signal(n, a)
         if isinstance(n, TensorMemory):
             self._tensor(n, a)
         elif isinstance(n, Barrier):
-            a.meets(1)
-            return self.w.comes((n.agents,), 1 if n.agents == "consumers" else len(ROLES), a)
+            a.meets(n.agents != "warpgroup")
+            return n.agents == "warpgroup" or self.w.comes((n.agents,), 1 if n.agents == "consumers" else len(ROLES), a)
         elif isinstance(n, Count):
             a.turn[n.queue] = 0 if n.begin else a.turn.get(n.queue, 0) + n.times
+        elif isinstance(n, Done):
+            done = a.stores[: max(0, len(a.stores) - n.behind)]
+            a.stores = a.stores[len(done) :]
+            a.closes(done, True)
+        elif isinstance(n, Box) and (n.name,) != MBARRIERS:
+            kind = BOX if n.do == "write" else ENGINE
+            x = self._use(a, (n.name,), n.do == "write", kind, box=turn % n.places, open=True)
+            a.stores += [x] if n.do == "store" else []
         elif isinstance(n, Box):
             self._use(a, MBARRIERS, True, open=True)
-        else:
+        elif n.box:
             a.closes([x for x in a.pending if x.place == MBARRIERS], True)
+        else:
+            a.closes([x for x in a.pending if x.by == BOX], False)
         return True
 
     def _use(self, a: Role, place: Place, write: bool, by: str = ONE, heard: bool = False, **more: object) -> Use:
@@ -154,7 +169,7 @@ class _Run:
 
 
 def _say(place: Place) -> str:
-    return {MBARRIERS: "mbarriers", COLUMNS: "tensor memory"}.get(place) or f"a slot of {place[0]}"
+    return {MBARRIERS: "mbarriers", COLUMNS: "tensor memory"}.get(place) or (f"a slot of {place[0]}" if len(place) > 1 else str(place[0]))
 
 
 def _show(n: Event) -> str:

@@ -16,24 +16,26 @@ from autocomp.targets.cuda.pdl import pdl
 from autocomp.targets.cuda.producer import produce
 from autocomp.targets.cuda.queues import Queue
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer
-from autocomp.targets.cuda.tensor_memory import PIECE, Issue, Pieces, tensor_memory
+from autocomp.targets.cuda.tensor_memory import BOX_BYTES, PIECE, ROWS, Boxes, Issue, Pieces, tensor_memory
 from autocomp.targets.cuda.tma import Bulk
+from autocomp.targets.cuda.tma_store import read_by_engine, team_meets
 from autocomp.targets.cuda.warp_specialise import tile_of_role, warp_specialise
 from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 from autocomp.targets.cuda.wgmma import deep, descriptor
 from autocomp.targets.simt.capacity import check_capacity, check_shared, registers_of
 from autocomp.targets.simt.emit import check_grid, overlap_pays
+from autocomp.targets.simt.expressions import STORED, index
 from autocomp.targets.simt.facts import scheduled
 from autocomp.targets.simt.pdl import AwaitLaunches
 from autocomp.targets.simt.placed import Placement, Product
-from autocomp.targets.simt.placement import Placer
+from autocomp.targets.simt.placement import ALIGN, Placer
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Barrier, Block, Box, Count, Draft, Fence, Node, Signal, TensorMemory
+from autocomp.tile.plan import Barrier, Block, Box, Count, Done, Draft, Fence, Node, Signal, TensorMemory
 from autocomp.tile.program import Buf, Stmt, TileProgram
 from autocomp.tile.steps import Over, Steps, by, steps_of, stmt_of
 
@@ -89,7 +91,8 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         if self.taken_columns > columns:
             raise DoesNotFit("columns of tensor memory", needed=self.taken_columns, available=columns, where=f"kernel {p.name}",
                              hint="use narrower tiles")  # fmt: skip
-        self.issuing = Draft()
+        self.issuing, self.boxes = Draft(), self.names.fresh("boxes")
+        self.held = Pieces("", PIECE, 0)  # what is at hand of the sums
 
     def in_front(self, node: Node) -> None:
         self.issuing.put(node)
@@ -193,6 +196,11 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         *front, pieces = tile_of_role(role)[1]
         what = by(pieces, Pieces)
         assert isinstance(pieces, Over) and what is not None
+        if what.boxes:
+            self.wants("tma_store")
+            self.placer.maps.append(what.boxes.map)
+            at, size = self.place.reserve(BOX_BYTES * what.boxes.slots * self.workers, ALIGN), BOX_BYTES * what.boxes.slots
+            self.put(f"unsigned char *const {self.boxes} = {self.memory} + {at}{f' + wave / 4 * {size}' if self.workers > 1 else ''};")
         with self.tiles():
             self.run(front)
             slot, phase = queues.turn(self, self.sums)
@@ -211,6 +219,30 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
                 self.plan(self.before())
                 self.say("arrive", "empty", f"if (lane == 0) ac_barrier_arrive({queues.barrier(self, self.sums, slot, False)});")
             self.next_sums()
+        if what.boxes:
+            self.plan(Done(0, "if (threadIdx.x % 128 == 0) ac_bulk_drain();", "stores"))
+
+    def store(self, s: Stmt) -> None:
+        if self.held.boxes:
+            self.leave_by_tma(s, self.held.boxes)
+        else:
+            super().store(s)
+
+    def leave_by_tma(self, s: Stmt, x: Boxes) -> None:
+        """Rows of threads into a box, swizzled, and the box to global memory."""
+        slot = f"g % {x.slots}" if x.slots > 1 else "0"
+        box = Box("boxes", "write", (("g", 1),), x.slots)
+        if self.persistent or self.held.count > x.slots:  # a slot is written again; tiles of odd pieces end where the next ones begin
+            self.plan(read_by_engine(0 if self.held.count % x.slots else x.slots - 1), team_meets(self))
+        self.plan(box)
+        to, kind, value = f"{self.boxes} + {slot} * {BOX_BYTES}", STORED[self.bufs[s.srcs[0]].dtype.name], self.names.of(s.srcs[0])
+        with self.over(8, "q"):
+            self.put(f"ac_store<8>(({kind} *)({to} + ac_swizzle<128>(wave % 4 * 32 + lane, q * 16)), &{value}[g * 64 + q * 8]);")
+        here = {x.row: f"wave / 4 * {ROWS}" if self.workers > 1 else "", x.column: "g * 64"}
+        first = lambda a: f"({' + '.join(y for y in (self.base.get(a), here.get(a)) if y) or '0'})"
+        place = ", ".join(index(i, first) for i in x.start)
+        store = f"if (threadIdx.x % 128 == 0) ac_bulk_store(&map{len(self.placer.maps) - 1}, {to}, {place});"
+        self.plan(Fence("ac_async_fence();"), team_meets(self), replace(box, do="store", text=store))
 
     def registers(self, layout: Layout, var: str = "r", step: int = 1) -> Any:
         """Of what lies as the sums, the piece that is at hand."""

@@ -10,6 +10,8 @@ memory and not in registers, and the consumers load these when all are there, so
                  store out = y                             32 columns of acc at a time, 4 in all
                                                              y = map acc
                                                              store out = y
+
+With directive `tma_store` results of two bytes leave by bulk stores where shared memory has room: 128 rows by 64 columns at a time.
 """
 
 from __future__ import annotations
@@ -17,12 +19,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autocomp.targets.cuda.facts import Facts
+from autocomp.targets.cuda.tma import tensor_map
 from autocomp.targets.cuda.warp_specialise import Role, tile_of_role
+from autocomp.targets.simt.access import contiguous_axis
+from autocomp.targets.simt.placed import tile_of
+from autocomp.targets.source import TensorMap
 
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
 from autocomp.tile.program import Stmt
 from autocomp.tile.steps import Do, Over, Scheme, Step, Steps, inside, stmt_of, told
 
 PIECE = 32  # columns that a load brings to a thread; source: PTX ISA, tcgen05.ld with .32x32b.x32
+ROWS, COLUMNS = 128, 64  # of a box of results: rows of a warpgroup, one swizzle period of two bytes each
+BOX_BYTES = ROWS * COLUMNS * 2
 
 
 @dataclass(frozen=True)
@@ -39,14 +49,29 @@ class Issue(Scheme):
 
 
 @dataclass(frozen=True)
+class Boxes:
+    """How results leave: the tensor's map, coordinates of the tile's first element over the axes, and the axes of its rows and columns;
+    `slots`: boxes of each warpgroup in shared memory."""
+
+    map: TensorMap
+    start: tuple[Aff, ...]
+    row: str
+    column: str
+    slots: int
+
+
+@dataclass(frozen=True)
 class Pieces(Scheme):
-    """Steps that are done for `columns` of a product's sums at a time, `count` times."""
+    """Steps that are done for `columns` of a product's sums at a time, `count` times; the last of them a store of `boxes`, where it is."""
 
     sums: str
     columns: int
     count: int
+    boxes: Boxes | None = None
 
-    says = "{0.columns} columns of {0.sums} at a time, {0.count} in all"
+    @property
+    def said(self) -> str:
+        return f"{self.columns} columns of {self.sums} at a time, {self.count} in all{', stored by TMA' if self.boxes else ''}"
 
 
 def tensor_memory(steps: Steps, facts: Facts) -> Steps:
@@ -86,5 +111,29 @@ def _in_pieces(rest: list[Step], sums: str, facts: Facts) -> Steps:
             raise facts.placer.refuse(f"{s.dst if s else 'a loop'} behind a product into tensor memory is not made element by element")
     front = [n for n in rest if isinstance(n, Do) and held(n.stmt).registers == 1 and n.stmt.op == "copy"]
     behind = tuple(n for n in rest if n not in front)
-    piece = PIECE if columns % PIECE == 0 else PIECE // 2
-    return (*front, Over(behind, None, (Pieces(sums, piece, columns // piece),)))
+    boxes = _boxes(behind, sums, facts)
+    piece = COLUMNS if boxes else PIECE if columns % PIECE == 0 else PIECE // 2
+    return (*front, Over(behind, None, (Pieces(sums, piece, columns // piece, boxes),)))
+
+
+def _boxes(behind: Steps, sums: str, facts: Facts) -> Boxes | None:
+    """How the one store behind a product leaves by the bulk engine; None where its tensor or shared memory does not allow it."""
+    stores = [s for s in inside(behind) if s.op == "store"]
+    (pr,) = facts.place.products.values()
+    columns, layout = facts.place.layouts[sums].registers, facts.place.layouts[sums]
+    t = facts.p.tensor(stores[0].dst) if len(stores) == 1 else None
+    slots = min(2, columns // COLUMNS, int(facts.free) // (BOX_BYTES * facts.workers))
+    if "tma_store" not in facts.asked or t is None or t.guard or t.dtype.bytes != 2 or not slots:
+        return None
+    if len(pr.m) + len(pr.n) > 2 or columns % COLUMNS:
+        return None
+    ((row, _),), ((column, _),) = pr.m, pr.n
+    whole = all(tile_of(facts.p, a) == layout.extent(a) for a in (row, column) if a in facts.gridded)
+    clipped = all((Aff.of(a), facts.p.extent(a)) in zip(t.index, t.shape) for a in (row, column))
+    if contiguous_axis(t) != column or not whole or not clipped or stmt_of(behind[-1]) is not stores[0]:
+        return None
+    try:
+        made, start, rows = tensor_map(t, {column: COLUMNS, row: ROWS}, {a: facts.p.extent(a) for a in t.axes}, column, frozenset(), "")
+    except UnsupportedOp:
+        return None
+    return Boxes(made, start, row, column, slots) if rows == ROWS else None

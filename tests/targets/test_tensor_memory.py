@@ -24,7 +24,7 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.rewrite import load_rules
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile.check_plan import problems
-from autocomp.tile.plan import Barrier, Block, Fence, Node, Signal, TensorMemory
+from autocomp.tile.plan import Barrier, Block, Done, Fence, Node, Signal, TensorMemory
 from autocomp.tile.synchronise import synchronise
 from tests.helpers.device_graphs import attention, gemm, graph, turned
 from tests.helpers.schedules import by_hand
@@ -95,6 +95,16 @@ def test_the_device_header_packs_a_descriptor_as_ptx_has_it(swizzle, code):
         assert got == sum(x << at for at, x in fields.items())
 
 
+def test_results_of_two_bytes_leave_by_tma_where_the_schedule_says_so():
+    """Where a column axis is the tensor's last and shared memory has a box of 128 x 64 beside the ring."""
+    text, how = CASES["tiles_by_turns"]
+    stored = lambda text, how: "ac_bulk_store" in next(iter(product(text, how).printed.values())).text
+    assert stored(text, how) and not stored(text, replace(how, directives=()))
+    assert not stored(text, replace(how, stages=7))  # 229 KB of ring
+    assert not stored(*CASES["f8"]) and not stored(*CASES["columns_of_one_load_of_16"])
+    assert "tma_store" in next(iter(product(text, how).printed.values())).applied
+
+
 # ---- the plan
 @cache
 def plan(name: str) -> tuple[Node, ...]:
@@ -108,7 +118,7 @@ def plan(name: str) -> tuple[Node, ...]:
 def without(body: tuple[Node, ...]) -> Iterator[tuple[Node, tuple[Node, ...]]]:
     """Each statement that orders something or is a role's work, and the plan without it."""
     for k, n in enumerate(body):
-        if isinstance(n, Signal | Barrier | Fence | TensorMemory):
+        if isinstance(n, Signal | Barrier | Fence | Done | TensorMemory):
             yield n, body[:k] + body[k + 1 :]
         elif isinstance(n, Block):
             yield from ((x, (*body[:k], replace(n, body=rest), *body[k + 1 :])) for x, rest in without(n.body))

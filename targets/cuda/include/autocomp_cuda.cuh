@@ -469,10 +469,14 @@ AC_DEVICE void ac_tensor_read(unsigned (&r)[32], unsigned at) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]), "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]), "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]), "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]), "=r"(r[31]) : "r"(at) : "memory");
 }
 template <int N, class T> AC_DEVICE void ac_tensor_load(T *x, unsigned at) {
-  unsigned r[N];
+  constexpr int part = N < 32 ? N : 32;
   __syncwarp();
-  ac_tensor_read(r, at);
 #pragma unroll
-  for (int i = 0; i < N; ++i) memcpy(&x[i], &r[i], 4);
+  for (int first = 0; first < N; first += part) {
+    unsigned r[part];
+    ac_tensor_read(r, at + first);
+#pragma unroll
+    for (int i = 0; i < part; ++i) memcpy(&x[first + i], &r[i], 4);
+  }
 }
 #endif

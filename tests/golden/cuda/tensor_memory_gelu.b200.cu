@@ -20,7 +20,7 @@
  * in1_t: shared, 16384 bytes f16, ring of 3
  * acc: tcgen05.m128n128k16.f16, 1 x 1 a wave, 4 steps
  */
-extern "C" __global__ void __launch_bounds__(256) k_matmul_add_gelu(const f16 *in0, const f16 *in1, const f16 *in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1) {
+extern "C" __global__ void __launch_bounds__(256) k_matmul_add_gelu(const f16 *in0, const f16 *in1, const f16 *in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
@@ -98,11 +98,11 @@ extern "C" __global__ void __launch_bounds__(256) k_matmul_add_gelu(const f16 *i
   }
   ac_launch_wait();
   ac_launch_next();
-  const int i0_t = lane + wave * 32;
   unsigned sums = 0;
   float acc[128];
   float in2_t[128];
   float gelu_t[128];
+  unsigned char *const boxes = smem + 99328;
   for (int tile = blockIdx.x; tile < 2 * 3; tile += gridDim.x) {
     int block = tile;
     const int rows_i0 = 2, cols_i1 = 3, all_i0 = rows_i0 * cols_i1;
@@ -114,25 +114,31 @@ extern "C" __global__ void __launch_bounds__(256) k_matmul_add_gelu(const f16 *i
     ac_barrier_wait(smem + 98352 + 8 * (sums % 2), sums / 2 % 2);
     ac_tensor_after();
     #pragma unroll
-    for (int g = 0; g < 4; ++g) {
-      ac_tensor_load<32>(&acc[g * 32], (tensor + (wave % 4 << 21) + sums % 2 * 128) + g * 32);
+    for (int g = 0; g < 2; ++g) {
+      ac_tensor_load<64>(&acc[g * 64], (tensor + (wave % 4 << 21) + sums % 2 * 128) + g * 64);
       #pragma unroll
-      for (int q = g * 4; q < g * 4 + 4; ++q) {
+      for (int q = g * 8; q < g * 8 + 8; ++q) {
         ac_load_where<8>(&in2_t[q * 8], i1_b3 + (q * 8) % 8 + (q * 8) / 8 * 8 < 264, in2 + (i1_b3 + (q * 8) % 8 + (q * 8) / 8 * 8), 0.0f);
       }
       #pragma unroll
-      for (int r = g * 32; r < g * 32 + 32; ++r) {
+      for (int r = g * 64; r < g * 64 + 64; ++r) {
         gelu_t[r] = ac_gelu_half((acc[r] + in2_t[r]));
       }
+      if (threadIdx.x % 128 == 0) ac_bulk_wait<1>();
+      ac_barrier_sync(2 + wave / 4, 128);
       #pragma unroll
-      for (int q = g * 4; q < g * 4 + 4; ++q) {
-        if (i0_b3 + i0_t < 200 && i1_b3 + (q * 8) % 8 + (q * 8) / 8 * 8 < 264) ac_store<8>(out0 + (i0_b3 + i0_t)*264 + (i1_b3 + (q * 8) % 8 + (q * 8) / 8 * 8), &gelu_t[(q * 8)]);
+      for (int q = 0; q < 8; ++q) {
+        ac_store<8>((f16 *)(boxes + g % 2 * 16384 + ac_swizzle<128>(wave % 4 * 32 + lane, q * 16)), &gelu_t[g * 64 + q * 8]);
       }
+      ac_async_fence();
+      ac_barrier_sync(2 + wave / 4, 128);
+      if (threadIdx.x % 128 == 0) ac_bulk_store(&map2, boxes + g % 2 * 16384, (i1_b3 + g * 64), (i0_b3));
     }
     ac_tensor_before();
     if (lane == 0) ac_barrier_arrive(smem + 98368 + 8 * (sums % 2));
     ++sums;
   }
+  if (threadIdx.x % 128 == 0) ac_bulk_drain();
   ac_barrier_sync(1, 128);
   ac_tensor_after();
   if (wave == 0) ac_tensor_free<256>(tensor);
