@@ -176,8 +176,11 @@ class CoreModel:
         r, extent = self.d.roles, self.d.extent
         if r.form != "online":
             return 0.0
-        steps = prod(-(-extent[a.name] // tile[a.name]) for a in r.depth)
-        return prod(extent[a.name] for a in (*r.batch, *r.rows)) * steps * self.chip.limits["row"]
+        return prod(extent[a.name] for a in (*r.batch, *r.rows)) * self._turns(tile) * self.chip.limits["row"]
+
+    def _turns(self, tile: Sizes) -> int:
+        """Steps of the depth."""
+        return prod(-(-self.d.extent[a.name] // tile[a.name]) for a in self.d.roles.depth)
 
     def _held(self, tile: Sizes, cuts: Sizes) -> float:
         """Seconds that values which a tile makes for its products wait for, where they do not stay in the cache nearest to the core that
@@ -206,6 +209,8 @@ class CoreModel:
         front. A vector of fewer elements than it has lanes takes as long as a full one."""
         d, w, of = self.d, self.d.windows, self.chip.numbers
         vector, special = d.work.vector * (of["running_folds"] if d.roles.scan is not None else 1.0), d.work.special
+        if d.roles.form == "online" and "common_values" not in directives:  # the change of a row's base, at each element of its result
+            special += prod(d.extent[x] for x in d.grid) * self._turns(tile) * (self._turns(tile) > 1)
         vector += d.wide * (self._lane - 1)
         if w is None:
             return vector, special

@@ -1,4 +1,4 @@
-"""Values of a row are computed once a row.
+"""Values of a row are computed once a row (directive `common_values`).
 
     o: [i, j] = map o * exp(m - n)        with m, n: [i]
     ->   exp_row: [i] = map exp(m - n);  o: [i, j] = map o * exp_row

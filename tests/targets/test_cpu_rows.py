@@ -115,6 +115,19 @@ def test_the_scale_of_a_row_is_computed_once_a_row():
     assert not any("vf_exp" in x and "m1" in x and "acc" not in x for x in lines)
 
 
+def test_without_its_rule_the_scale_is_computed_at_each_element_and_the_price_knows():
+    """The directive `common_values` has a rule, a line in the trace and a price; where keys are one step, no base changes, and it says so."""
+    whole, less = (autocomp.optimize(attention(1, 9, 9000, 16), threads=1, without=w) for w in ((), ["directives/row-values"]))
+    (used,) = whole.trace.of("directive")
+    assert used.data["directive"] == "common_values" and used.data["used"]
+    assert used.data["saves"] == pytest.approx(less.predicted - whole.predicted) and used.data["saves"] > 0
+    assert "common_values" in whole.kernels[0].schedule and "common_values" not in less.kernels[0].schedule
+    assert "exp_row" in whole.source() and "exp_row" not in less.source() and less.verify().ratio <= 1
+    near = [autocomp.optimize(attention(1, 9, 20, 16), threads=1, without=w) for w in ((), ["directives/row-values"])]
+    assert "no use for common_values" in near[0].explain(why=near[0].kernels[0].name)
+    assert near[0].predicted == near[1].predicted
+
+
 def test_the_divisor_of_a_row_goes_with_its_row_where_another_row_value_is_in_memory():
     """Maxima that are loaded lie side by side along the rows: the divisors, made here of sums, are not for vectors because of that, which
     would keep the exponentials of all rows of a tile."""
