@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
 from autocomp.tile import check_tensor_memory
-from autocomp.tile.happens_before import BOX, ENGINE, FILL, ONE, PRODUCT, THREADS, WHO, Agent, Place, Use, World, knows
+from autocomp.tile.happens_before import BOX, ENGINE, FILL, ONE, PRODUCT, THREADS, Agent, Place, Use, World, knows
 from autocomp.tile.plan import (
     Access,
     Agents,
@@ -329,7 +329,7 @@ class Run:
             place = (name, a.block, slot, own)
             self._use(a, place, False)
             if held := next((x for x in a.pending if x.place == place), None):
-                self.w.says(a, f"gives back {_say(place)} that {WHO[held.by]} {'write' if held.write else 'read'}")
+                self.w.says(a, f"gives back {_say(place)} that {held.who} {'write' if held.write else 'read'}")
             for b in blocks:
                 self._use(a, (MBARRIERS, b), False)
                 self.w.arrives(key(b), a, what, 1, 0, 1 if own >= 0 else self.of.teams // self.takers * len(blocks), 0)
@@ -381,7 +381,7 @@ class Run:
                 if x.by != FILL and self.teams[x.agent].block == place[1]:
                     continue
                 if not any(knows(c, x) for c in self.ended.get(place[1], ())):  # type: ignore[call-overload]
-                    found.append(f"block {place[1]} may end while others {'write' if x.write else 'read'} {_say(place)}")
+                    found.append(f"block {place[1]} may end while {x.who} {'write' if x.write else 'read'} {_say(place)}")
         found += [f"a {key[0]} barrier is left that not all have come to" for key, m in self.w.meetings.items() if m.come]
         found += [f"{a.name} ends between the halves of a cluster's barrier" for a in self.teams if any(k[0] == "cluster" for k in a.come)]
         found += ["a flag is left set, for the next launch" for flags in self.w.flags.values() if flags]

@@ -44,6 +44,10 @@ class Use:
     parts: Hashable = None
     box: int | None = None
 
+    @property
+    def who(self) -> str:
+        return WHO.get(self.by, "others")
+
 
 @dataclass
 class Agent:
@@ -127,7 +131,7 @@ class World:
             for y in self.uses.get(place, {}).values():
                 if (x.write or y.write) and not (own and not y.write) and (why := self._unordered(a, x, y)):
                     where = shown(place) if place == x.place else f"{shown(x.place)} on the bytes of {shown(place)}"
-                    who = WHO.get(y.by, "others") if y.by in WHO or y.agent == a.number else self.agents[y.agent].name
+                    who = y.who if y.by in WHO or y.agent == a.number else self.agents[y.agent].name
                     does = ("write" if y.write else "read") + ("" if who in ("others", *WHO.values()) else "s")
                     self.says(a, f"{'writes' if x.write else 'reads'} {where} which {who} {does}, and {why}")
         if kept:

@@ -185,6 +185,29 @@ def test_roles(body, said):
     assert not found if not said else said in found, found
 
 
+def test_copies_land_in_any_order():
+    """That a later copy has landed says nothing of an earlier one, and a block does not end while one is under way."""
+    rings = lambda do, what, *names: tuple(Signal(do, what, x, 1) for x in names)
+    producer = Block("if (team == 0)", rings("fill", "full", "q", "r"), role="producer")
+    read = Began("acc", ("q", "r")), Group(""), Done(0, "")
+    assert not problems((producer, *rings("wait", "full", "q", "r"), *read))
+    assert problems((producer, *rings("wait", "full", "r"), *read))[0] == "team 0 reads a slot of q " + UNORDERED
+    assert problems((producer, *rings("wait", "full", "q"))) == ["block 0 may end while bulk copies write a slot of r"]
+
+
+def test_a_wait_by_parity_takes_no_other_phase_for_its_own():
+    """Two takers of one ring in turn: without their order the second one's first wait passes before the ring came round."""
+    ring = lambda do, what: Signal(do, what, "q", 1)
+    order = lambda do: (Signal(do, "order", "order", 2),)
+    producer = ring("wait", "empty"), ring("fill", "full"), Count("q", "")
+    made = Block("if (team == 0)", (Count("q", "", begin=True, times=0), Block("for", producer, again="tile")), role="producer")
+    take = ring("wait", "full"), *PRODUCT, Done(0, ""), ring("arrive", "empty"), Count("q", "", times=2)
+    tile = lambda wait, tell: Block("for", (*wait, *take[:4], *tell, *take[4:]), again="tile")
+    plan = lambda wait, tell: (made, Count("q", "", begin=True), tile(wait, tell))
+    assert not problems(plan(order("wait"), order("arrive")), 2)
+    assert any("by a phase that is not its own" in x for x in problems(plan((), ()), 2))
+
+
 # ---- a role's shared memory and the bulk engine
 FENCE, TEAM = Fence("fence"), Barrier("warpgroup", "sync")
 
