@@ -54,8 +54,10 @@ def made(name: str) -> Program:
 
 @cache
 def product(text: str, schedule: Schedule, allow_tf32: bool = False) -> Program:
-    """A graph's one kernel for the B200, under a schedule."""
+    """A graph's one kernel for the B200, under a schedule; blocks that stay are two, so that they take several tiles each."""
     program = autocomp.optimize(text, target="cuda:b200", tuned=False, allow_tf32=allow_tf32)
     (kernel,) = (c.kernel for c in program.calls.calls)
-    program.printed[kernel.name] = program.target.emit(kernel, schedule)
+    source = program.target.emit(kernel, schedule)
+    launch = replace(source.launch, at_most=min(2, source.launch.at_most)) if source.launch else None
+    program.printed[kernel.name] = replace(source, launch=launch)
     return program
