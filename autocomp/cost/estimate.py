@@ -74,20 +74,27 @@ class _Split:
         self._first: dict[str, Callable[[Schedule], Cost]] = {}
         self._join: dict[str, Demand] = {}
         self._last: dict[tuple[str, Schedule], Cost] = {}
+        self._alone: dict[str, Cost] = {}  # of combinations without a schedule
 
     def time(self, s: Schedule) -> Cost:
         """The sum; endless where the reduction has no such parts."""
         try:
-            (part, mine), (join, last) = self._parts.pieces(s)
+            part, mine, join = self._parts.first(s)
         except UnsupportedOp:
             return Cost(inf, "parts", ())
         name = part.signature
         if name not in self._first:
             self._first[name], self._join[name] = _pricer(demand_of(part), self.chip), demand_of(join)
         first = self._first[name](mine)
-        if s.join and (name, last) not in self._last:
-            self._last[name, last] = _pricer(self._join[name], self.chip)(last)
-        join_cost = self._last[name, last] if s.join else time_of(self._join[name].work, self.chip)
+        if not s.join:
+            if name not in self._alone:
+                self._alone[name] = time_of(self._join[name].work, self.chip)
+            join_cost = self._alone[name]
+        else:
+            _, (_, last) = self._parts.pieces(s)
+            if (name, last) not in self._last:
+                self._last[name, last] = _pricer(self._join[name], self.chip)(last)
+            join_cost = self._last[name, last]
         then = join_cost.seconds + (0.0 if s.join else self.chip.numbers["block"])
         return Cost(first.seconds + then, first.bound, (*first.parts, ("combination", then)))
 

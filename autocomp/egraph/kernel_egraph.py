@@ -125,6 +125,7 @@ class _KernelEGraph:
         self._say([fact for r in self.rules for fact in r.facts])
         self.answered: dict[str, set[tuple[int, ...]]] = {}
         self.copied: dict[str, list[list[Any]]] = {}  # of the tables, at the end
+        self.sizes: dict[str, int] = {}  # rows of every table, at the end
 
     def _declared(self) -> Any:
         """A fresh e-graph with the tables and rules."""
@@ -147,6 +148,10 @@ class _KernelEGraph:
     def _run(self, text: str, source: str = "kernel") -> list[Any]:
         return execute(self.eg, text, source)
 
+    def _size(self, name: str) -> int:
+        """Rows of a table: egglog's count, which copies none of them."""
+        return int(self._run(f"(print-size {name})")[-1].size)
+
     def _say(self, facts: Sequence[str]) -> None:
         for i in range(0, len(facts), AT_ONCE):
             self._run("\n".join(facts[i : i + AT_ONCE]))
@@ -164,9 +169,9 @@ class _KernelEGraph:
 
     def _counted(self, name: str, columns: Sequence[int], but: str = "") -> Counter[tuple[int, ...]]:
         """How many rows of a relation have the same numbers in these columns, less those that are also in the relation `but`."""
-        rows, others = self._inputs(name), self._inputs(but) if but else ()
-        if len(rows) == len(others):
+        if self.sizes.get(name, 0) == (self.sizes.get(but, 0) if but else 0):
             return Counter()
+        rows, others = self._inputs(name), self._inputs(but) if but else ()
         key, number = itemgetter(*columns), self.eg.value_to_i64
         found = Counter(map(key, rows))
         found.subtract(map(key, others))
@@ -185,7 +190,7 @@ class _KernelEGraph:
                 rounds -= 1
                 more = self._steps(most)
             self.tables = self.eg.freeze().functions  # asked once: every look at it copies all rows
-            if len(self.tables["Tile"].rows) > most:
+            if self._size("Tile") > most:
                 return f"{current().seconds:g} seconds" if late else f"{nodes} schedules"
             answers = self._answers(self.tables) if not more else []
             if not answers and not more:
@@ -198,10 +203,7 @@ class _KernelEGraph:
 
         The number is asked for beside them: a step's `:until` makes a query of it each time, which takes longer than most steps.
         """
-        for _ in range(STEPS):
-            if self._run('(print-size Tile)')[-1].size > most or not self._run("(run schedules 1)")[-1].report.updated:
-                return False
-        return True
+        return all(self._size("Tile") <= most and self._run("(run schedules 1)")[-1].report.updated for _ in range(STEPS))
 
     def _answers(self, functions: _Tables) -> list[str]:
         """Commands that answer the questions which are new."""
@@ -237,9 +239,7 @@ class _KernelEGraph:
         for r in self.tables["made"].rows:
             n, *columns = map(number, r.inputs)
             rows[n].append((tuple(columns), number(r.output)))
-        nodes = Counter(r.output for r in self.tables["Tile"].rows if not r.subsumed)
-        for r in self.tables["Body"].rows:  # what is made is said beside each node of a class, so one of the tables is read
-            assert nodes[r.output] == len(rows[number(r.inputs[0])]), "a Tile that no rule made"
+        assert self._size("Tile") == sum(map(len, rows)), "a Tile that no rule made"  # what is made is said beside each node: one is read
         return [self._decoded(k, sorted(mine)) for k, mine in zip(self.kernels, rows)]
 
     def _decoded(self, kernel: _Kernel, rows: Sequence[tuple[tuple[int, ...], int]]) -> tuple[tuple[Schedule, str], ...]:
@@ -253,6 +253,7 @@ class _KernelEGraph:
     def refusals(self) -> list[dict[str, int]]:
         """Of each kernel `rule: condition with its values` -> how many choices it refused."""
         out: list[Counter[str]] = [Counter() for _ in self.kernels]
+        self.sizes = dict(self._run("(print-size)")[-1].sizes)
         for r in self.rules:
             for n, why in r.never.items():
                 if why:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isinf
+from typing import Any
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff, aff
@@ -62,20 +63,30 @@ class Parts:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._made: dict[tuple[str, int, int], tuple[_Cut, Kernel, Kernel, frozenset[str]]] = {}
+        self._cuts: dict[tuple[Any, ...], tuple[tuple[tuple[str, int], ...], tuple[str, ...]]] = {}  # tiles and orders of first pieces
 
     def pieces(self, schedule: Schedule) -> Pieces:
         """As the function of this name."""
         if schedule.split is None:
             return ((self.kernel, schedule),)
-        axis, parts = schedule.split
-        cut, part, join, bound = self._split(axis, parts, dict(schedule.tile).get(axis, 0))
-        tile = {a: t for a, t in schedule.tile if a not in bound and not (a == axis and t >= cut.length)}
-        order = (cut.name, *(a for a in schedule.order if any(a == x.name for x in part.axes))) if schedule.order else ()
-        first = replace(schedule, tile=tuple(sorted({**tile, cut.name: 1}.items())), split=None, join=(), order=order)
+        part, first, join = self.first(schedule)
         rest = dict(schedule.join)
         last = Schedule.make({a: t for a, t in rest.items() if a != "threads"}, threads=rest.get("threads", Schedule.threads),
                              directives=schedule.directives)  # fmt: skip
         return (part, first), (join, last)
+
+    def first(self, schedule: Schedule) -> tuple[Kernel, Schedule, Kernel]:
+        """The first piece of a schedule that splits the reduction, and the kernel of the second. Raises UnsupportedOp as `pieces` does."""
+        assert schedule.split is not None
+        axis, parts = schedule.split
+        cut, part, join, bound = self._split(axis, parts, dict(schedule.tile).get(axis, 0))
+        key = schedule.tile, schedule.order, schedule.split
+        if key not in self._cuts:
+            tile = {a: t for a, t in schedule.tile if a not in bound and not (a == axis and t >= cut.length)}
+            order = (cut.name, *(a for a in schedule.order if any(a == x.name for x in part.axes))) if schedule.order else ()
+            self._cuts[key] = tuple(sorted({**tile, cut.name: 1}.items())), order
+        tiled, order = self._cuts[key]
+        return part, schedule.apart(tiled, order), join
 
     def _split(self, axis: str, parts: int, tile: int) -> tuple[_Cut, Kernel, Kernel, frozenset[str]]:
         """The cut, both kernels, and the axes of the kernel that its first piece does not have."""

@@ -69,6 +69,12 @@ class Schedule:
         out.__dict__.update(self.__dict__, tile=tile)
         return out
 
+    def apart(self, tile: tuple[tuple[str, int], ...], order: tuple[str, ...]) -> Schedule:
+        """The same of the first piece of a split reduction, as fast as `tiled`."""
+        out = object.__new__(Schedule)
+        out.__dict__.update(self.__dict__, tile=tile, order=order, split=None, join=())
+        return out
+
     @staticmethod
     def make(tile: Mapping[str, int], **rest: object) -> Schedule:
         return Schedule(tile=tuple(sorted(tile.items())), **rest)  # type: ignore[arg-type]
