@@ -21,7 +21,7 @@ Loops of unknown length run once, twice, as often as a ring has slots, and two t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
@@ -273,7 +273,7 @@ class Run:
             if a.team == self.first:
                 self._use(a, (MBARRIERS, a.block), True, open=True)
             return
-        number, place = place_of(n.place, at) % n.places, _lone(n.name, a)
+        number, place = place_of(n.place, at) % n.places, _lone(n.name, a, "box")
         if n.ring and n.lent in (None, number):
             name, own = self._ring(n.ring, a)
             place = (name, a.block, (a.turn.get(n.ring, 0) - n.back) % n.depth, own)
@@ -292,7 +292,7 @@ class Run:
         for q in n.queues:
             name, own = self._ring(q, a)
             group.append(self._use(a, (name, a.block, a.turn.get(q, 0) % self.depths.get(q, 1), own), False, PRODUCT, open=True))
-        group += [self._use(a, _lone(x, a), False, PRODUCT, open=True) for x in n.boxes]
+        group += [self._use(a, _lone(x, a, "box"), False, PRODUCT, open=True) for x in n.boxes]
 
     def _order(self, n: Signal, a: Team) -> bool:
         """Takers begin their products one behind the other."""
@@ -423,8 +423,8 @@ def _skipped(n: Signal, at: At, turn: int) -> bool:
     return n.when == "never" or (n.when == "again" and first) or (n.when == "first" and not (first and turn > 0))
 
 
-def _lone(name: str, a: Team, slot: int = 0) -> Place:
-    """A buffer that is no ring's."""
+def _lone(name: str, a: Team, slot: Hashable) -> Place:
+    """A buffer that is no ring's: its slot, where threads order their accesses by barriers, or what they and engines touch of it."""
     return name, a.block, slot
 
 

@@ -288,6 +288,8 @@ def test_products_of_what_threads_wrote():
     assert alone(*turn(1)) == ["team 0 reads laid which threads write, and no fence stands between"]
     assert alone(*turn(2)) == ["team 0 reads laid which threads write, and nothing orders the two"]
     assert "team 0 writes laid which products read, and it is under way" in alone(*turn(5))
+    both = write("laid"), *lay[:3], read("laid"), *lay[3:]  # what threads write each in its part, and then one of them reads for all
+    assert not alone(Block("for", (Barrier("consumers"), *both), again="it"))
 
 
 def test_mbarriers_are_made_before_roles_use_them():
