@@ -51,6 +51,7 @@ class CoreModel:
         roles = d.roles
         self._open = any(isinstance(a.extent, Sym) for a in (*roles.batch, *roles.rows, *roles.cols))
         self._call = replace(chip, launch=chip.numbers["plan_call"] / chip.clock) if chip.cores > 1 else chip
+        self._apart = False  # do lanes run along results that lie apart
         self.rows, self.cols = self._sides()
         self.factors = [f for a in d.operands if a.factor for f in self._read_as(a)]
         bytes_ = roles.form == "contract" and all(a.element == 1 for a in self.factors)
@@ -87,6 +88,7 @@ class CoreModel:
             near, far, depth = (prod(d.extent[x] for x in side) for side in (cols, rows, [a.name for a in d.roles.depth]))
             beside = 1 + sum(last in a.axes for a in d.operands if not a.factor)
             if store_apart(near, far, depth, self.chip.lanes(), beside):
+                self._apart = True
                 return cols, rows
         return rows, cols
 
@@ -145,7 +147,10 @@ class CoreModel:
             eff *= prod(d.extent[x] / tile[x] for x in d.grid) / tiles
         busy = -(-tiles // chip.cores) / tiles  # share of the work that falls to the busiest core
         parts = prod(-(-d.extent[a.name] // tile[a.name]) for a in d.roles.depth) if d.roles.form == "contract" else 1
-        near = (parts - 1) * 2 * F32 * prod(d.extent[x] for x in d.grid) * self._core(chip.memories[-1]) * busy  # sums put aside
+        elements = prod(d.extent[x] for x in d.grid)
+        near = (parts - 1) * 2 * F32 * elements * self._core(chip.memories[-1]) * busy  # sums put aside
+        if self._apart and "turned_store" not in directives and d.work.written == F32 * elements:
+            near += elements * chip.numbers["lane_clocks"] / chip.clock * busy
         for a in self.factors:
             again = prod(n for x, n in cuts.items() if x not in a.axes)
             if not a.axes.intersection(self.rows):

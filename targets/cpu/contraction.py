@@ -171,8 +171,9 @@ class ContractionPrinter(Panels):
     def _results(self, mr: int) -> None:
         """The epilogue on every register of a tile."""
         p = self.p
-        self.beside = frozenset(e.dst for e in self.c.epilogue if mr > 1 and self._lies_beside(e))
+        self.beside = frozenset(e.dst for e in self.c.epilogue if p.turn and mr > 1 and self._lies_beside(e))
         if self.beside:
+            p.turns = True
             self._results_beside(mr)
             return
         for i in range(mr):
@@ -195,7 +196,7 @@ class ContractionPrinter(Panels):
 
     def _results_beside(self, mr: int) -> None:
         """The epilogue where rows of a result lie side by side, and columns, which the lanes are, apart: rows of one vector are turned
-        in registers and stored together."""
+        in registers and stored together (directive `turned_store`)."""
         p, col, row = self.p, self.s.col, self.s.row
         stores = [e for e in self.c.epilogue if e.dst in self.beside]
         for j in range(self.width):

@@ -61,7 +61,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     body = printer.body()
     staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
     used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "index_set_split": printer.splits,
-            "common_values": hoisted}  # fmt: skip
+            "common_values": hoisted, "turned_store": printer.turns}  # fmt: skip
     text = [
         comment((*header, "", *show(program).splitlines())),
         f"{'long' if printer.heap else 'void'} {name}({', '.join(args)}) {{",

@@ -42,6 +42,7 @@ class Printer(Rows):
         self.started: set[int] = set()
         self.jam, self.jams = "unroll_and_jam" in directives, False  # whether rows may be summed side by side, and whether some are
         self.split, self.splits = "index_set_split" in directives, False  # the same of loops that run over ranges
+        self.turn, self.turns = "turned_store" in directives, False  # of rows of results that are turned in registers
         self.heap: list[tuple[str, str, str]] = []
 
     # ---- the kernel
