@@ -58,7 +58,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     piece = min(depth, int(chip.numbers["score_columns"])) if halves else depth  # columns of scores that leave at once
     if halves or (online and "handed_fractals" in s.directives):  # weights lie in memory as in L1
         copied[0] = copy_to_l1(Side(depth * m * bytes_, depth * m * bytes_), chip)
-    in_order = {"tile", "line"}.intersection(roles.steps)
+    in_order = {"tile", "line", "kept", "kept line"}.intersection(roles.steps)
     if halves and not in_order and runs[1] == n and roles.extent("depth") % depth == 0:  # neighbouring rows are copied as longer ones
         copied[1] = copy_to_l1(Side(depth * products * n * bytes_, depth // piece * n * bytes_), chip)
     sums = m * (n + depth + chip.granule[1]) * SUM  # with one fractal's columns more, which leave by themselves

@@ -162,3 +162,14 @@ def test_prices_are_near_the_model(step, tmp_path):
     moved = [float(sum(prod(a.type.shape) * a.type.dtype.bytes for a in x)) for x in (priced.inputs, priced.outputs)]
     seen = ascend_timeline.timeline("x", executor.events(), chip, chip.cores, "f16", (moved[0], moved[1]))
     assert abs((estimate(priced, at(priced), chip).seconds - chip.launch) / seen.seconds - 1) < 0.2
+
+
+def test_rows_of_keys_are_copied_one_by_one_where_truth_values_choose():
+    """Their columns are in the order of the keys, so four rows are no longer one, and the price has that."""
+    copies = {}
+    for step in ("kept", ""):
+        program = autocomp.optimize(attention(step, 24, 128, 1024, 128), target="ascend:910b1")
+        kernel = program.calls.calls[0].kernel
+        s = Schedule.make({"i0": 1, "i1": 64, "i2": 128, "r1": 256}, softmax_overlap=1, stages=3, directives=("half_scores",))
+        copies[step] = dict(estimate(kernel, s, program.target.chip).parts)["copies to L1"]
+    assert copies["kept"] > 1.2 * copies[""]
