@@ -23,6 +23,7 @@ class Directives:
     def __init__(self, rules: Iterable[Rule], functions: Mapping[str, Any]) -> None:
         self.rules = tuple((r, r.match, r.rhs.op) for r in rules if isinstance(r.match, Apply) and isinstance(r.rhs, Apply))
         self.functions = functions
+        self._known: dict[tuple[str, tuple[Any, ...]], bool] = {}
 
     def of(self, s: Schedule) -> tuple[str, ...]:
         """Names in the order of `ir.directives`, those left out that require another one."""
@@ -37,9 +38,16 @@ class Directives:
         return found
 
     def _matches(self, rule: Rule, match: Apply, s: Schedule) -> bool:
+        """Asked once for the schedules that are alike in what the rule reads of them."""
+        values = tuple([_field(s, key) for key, _ in match.attrs])
+        known = self._known.get((rule.name, values))
+        if known is None:
+            known = self._known[rule.name, values] = self._matched(rule, match, values)
+        return known
+
+    def _matched(self, rule: Rule, match: Apply, values: tuple[Any, ...]) -> bool:
         bound: dict[str, Any] = {}
-        for key, e in match.attrs:
-            value = _field(s, key)
+        for (_, e), value in zip(match.attrs, values, strict=True):
             if isinstance(e, Ref):
                 bound[e.name] = value
             else:

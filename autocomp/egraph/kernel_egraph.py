@@ -244,11 +244,11 @@ class _KernelEGraph:
 
     def _decoded(self, kernel: _Kernel, rows: Sequence[tuple[tuple[int, ...], int]]) -> tuple[tuple[Schedule, str], ...]:
         decoder = Decoder(kernel.asked.roles, self.words, kernel.asked.directives)
-        out: dict[tuple[Any, ...], tuple[tuple[int, ...], str]] = {}
+        out: dict[tuple[Any, ...], int] = {}
         for columns, by in rows:
-            same = (decoder.tile(columns[: len(TILES)]), columns[len(TILES) :])
-            out.setdefault(same, (columns, UNTILED if by == LAST else self.rules[by].rule.name))
-        return tuple((decoder.schedule(columns), name) for columns, name in out.values())
+            out.setdefault((decoder.tile(columns[: len(TILES)]), columns[len(TILES) :]), by)
+        names = {n: r.rule.name for n, r in enumerate(self.rules)} | {LAST: UNTILED}
+        return tuple((decoder.tiled(*same), names[by]) for same, by in out.items())
 
     def refusals(self) -> list[dict[str, int]]:
         """Of each kernel `rule: condition with its values` -> how many choices it refused."""

@@ -121,10 +121,13 @@ class Decoder:
 
     def schedule(self, row: tuple[int, ...]) -> Schedule:
         """One row."""
-        rest = row[len(TILES) :]
+        return self.tiled(self.tile(row[: len(TILES)]), row[len(TILES) :])
+
+    def tiled(self, tile: tuple[tuple[str, int], ...], rest: tuple[int, ...]) -> Schedule:
+        """Tiles of axes with the columns beside those of tiles."""
         if rest not in self._rest:
             self._rest[rest] = self._untiled(rest)
-        return self._rest[rest].tiled(self.tile(row[: len(TILES)]))
+        return self._rest[rest].tiled(tile)
 
     def _untiled(self, columns: tuple[int, ...]) -> Schedule:
         """What stands beside the tiles (few among the rows)."""
