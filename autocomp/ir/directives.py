@@ -58,6 +58,8 @@ _TABLE = (
     Directive("unroll_and_jam", "several rows of windows are summed side by side, so that no sum waits for its own last term"),
     Directive("index_set_split", "a loop over vectors runs apart over each range in which the conditions on its axis are decided",
               neutral="whether a condition on an index is asked at each vector or once a loop is no operation that is counted"),
+    Directive("exp_below_maximum", "exponentials of what lies below the maximum of its row are not tested for overflow",
+              neutral="one instruction of some twenty of an exponential, less than a price of special functions is exact to"),
     Directive("turned_store",
               "results leave in memory's order where threads or lanes lack neighbours of it: through shared memory, in registers on CPUs"),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",

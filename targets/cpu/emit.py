@@ -35,18 +35,19 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     _check_types(program)
     plain = lower(program)
 
-    def tree_of(nest: Nest) -> tuple[Nest, list[Node], bool]:
+    def tree_of(nest: Nest) -> tuple[Nest, list[Node], dict[str, bool]]:
         merged = coalesce(nest)
         once = hoist(merged) if "common_values" in directives else merged
-        nest = replace(below_maxima(once), vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes,
+        below = below_maxima(once) if "exp_below_maximum" in directives else once
+        nest = replace(below, vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes,
                        schemes=frozenset(directives))  # fmt: skip
         tree = build(nest, units and options.vectorize_inner)
         share(nest, tree)
-        return nest, tree, len(once.slots) > len(merged.slots)
+        return nest, tree, {"common_values": len(once.slots) > len(merged.slots), "exp_below_maximum": below.body != once.body}
 
-    nest, tree, hoisted = tree_of(stage_windows(plain) if "stage_windows" in directives else plain)
+    nest, tree, done = tree_of(stage_windows(plain) if "stage_windows" in directives else plain)
     if nest.buffers and not stay_near(nest, tree):
-        nest, tree, hoisted = tree_of(plain)
+        nest, tree, done = tree_of(plain)
     name = entry_name(program.name)
     inputs = tuple(dict.fromkeys(t.buffer for t in program.inputs))
     outputs = tuple(dict.fromkeys(t.buffer for t in program.outputs))
@@ -61,7 +62,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     body = printer.body()
     staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
     used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "index_set_split": printer.splits,
-            "common_values": hoisted, "turned_store": printer.turns}  # fmt: skip
+            "turned_store": printer.turns, **done}  # fmt: skip
     text = [
         comment((*header, "", *show(program).splitlines())),
         f"{'long' if printer.heap else 'void'} {name}({', '.join(args)}) {{",

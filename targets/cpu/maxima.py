@@ -1,4 +1,5 @@
-"""Exponentials of what lies below a row's maximum: their operand is at most 0, and need not be tested for overflow.
+"""Exponentials of what lies below a row's maximum: their operand is at most 0, and need not be tested for overflow
+(directive `exp_below_maximum`).
 
     m: [i] = reduce max j x;  n: [i] = map m * 0.125;  p: [i, j] = map exp(x * 0.125 - n)
     ->   p: [i, j] = map exp_nonpositive(x * 0.125 - n)

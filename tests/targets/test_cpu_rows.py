@@ -108,6 +108,14 @@ def test_exponentials_below_the_maximum_of_their_row_are_not_tested_for_overflow
         assert "exp_nonpositive" not in row_exponentials(f)
 
 
+def test_without_its_rule_they_are_tested():
+    text = "graph g\ninput x: f32[9, 50]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
+    whole, less = (autocomp.optimize(text, threads=1, without=w) for w in ((), ["directives/exp-below-maximum"]))
+    assert "exp_below_maximum" in whole.kernels[0].schedule and "vf_exp_nonpositive" in whole.source()
+    assert "exp_below_maximum" not in less.kernels[0].schedule and "exp_nonpositive" not in less.source()
+    assert "directives/exp-below-maximum" in whole.explain(why=whole.kernels[0].name) and less.verify().ratio <= 1
+
+
 def test_the_scale_of_a_row_is_computed_once_a_row():
     source = checked(attention(1, 41, 9000, 16))[0].source()
     lines = [x.strip() for x in source.splitlines()]
