@@ -11,6 +11,7 @@ from autocomp.cost.demand import Demand, Operand, Piece
 from autocomp.cost.roles import power_of_two
 from autocomp.ir.body import Axis
 
+BOX = 128  # bytes of the rows of a swizzled box (CUDA driver API, CU_TENSOR_MAP_SWIZZLE_128B)
 WHOLE = 1 << 20  # elements of an axis that is whole
 
 
@@ -53,7 +54,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     rows, steps, turn, slot, (left, longest) = 0, 1, 0.0, 0.0, d.left(tile)
     if roles.form in ("contract", "online"):
         once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
-        near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, patches, once))
+        near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, chip, patches, once))
         m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
         matrix *= _padding(d, tile, patches, even) * left
@@ -99,7 +100,7 @@ def turned(p: Piece, d: Demand, tile: Mapping[str, int]) -> bool:
     return not d.work.matrix and bool(p.side_by_side and cut and cut[-1] not in p.side_by_side)
 
 
-def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once: float = 1.0) -> tuple[float, float]:
+def _block_bytes(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, once: float = 1.0) -> tuple[float, float]:
     """Bytes that one block reads, of each operand the tile's part along the axes of the output and all of it along reduced ones; and of
     these the bytes that do not depend on its rows.
 
@@ -108,6 +109,7 @@ def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once
     """
     reduced, rows = {a.name for axes in d.roles.depths for a in axes}, {a.name for a in d.roles.rows}
     size = lambda n: min(tile.get(n, d.extent[n]), d.extent[n])
+    empty = chip.memory("l2").bandwidth / chip.cores / chip.numbers["beyond_edge"] / (chip.numbers["cut_rows"] if d.cut else 1.0)  # as bytes of L2
     part = lambda n: d.extent[n] if n in reduced else size(n)
     taps = {a.name for a in (*d.roles.taps, *d.roles.runs) if size(a.name) == d.extent[a.name]} if patches else set()
 
@@ -121,8 +123,18 @@ def _block_bytes(d: Demand, tile: Mapping[str, int], patches: bool = False, once
     for a in d.operands:
         for axes, view in zip(a.views, a.places):
             whole = all(size(n) == d.extent[n] for n in axes if n in d.extent)
-            every.append((axes, elements(axes, view) * a.element * (once if whole else 1.0)))
+            outside = empty * _outside(a, view, d.extent) if patches and a.factor else 0.0
+            every.append((axes, elements(axes, view) * a.element * (once if whole else 1.0) * (1 + outside)))
     return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
+
+
+def _outside(a: Operand, view: Sequence[Sequence[tuple[str, int]]], extent: Mapping[str, int]) -> float:
+    """Zeros that bulk copies write for what lies beyond the last dimension of a tensor, as a part of what they read: their boxes are whole
+    lines of shared memory."""
+    rows = [1 + sum(abs(c) * (extent[n] - 1) for n, c in dim if n in extent) for dim in view]
+    row = next((n for n in reversed(rows) if n > 1), 1)  # a dimension of one element has no step
+    box = BOX // a.element
+    return -(-row // box) * box / row - 1
 
 
 def _padding(d: Demand, tile: Mapping[str, int], patches: bool, even: tuple[int, int]) -> float:
