@@ -372,7 +372,7 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "turned_store": (_depthwise, _batched, _product), "window_strips": (_depthwise, _window),
     "stage_windows": (_depthwise, _window, _byte_convolution),
     "unroll_and_jam": (_depthwise, _window, _scan), "cache_windows": (_tapped,), "index_set_split": (_joined,), "one_load": (_joined,),
-    "wide_gathers": (_lookup,), "shared_divisors": (_quantised_rows,),
+    "wide_gathers": (_lookup,), "shared_divisors": (_quantised_rows,), "min_blocks": (_depthwise, _product),
     "peel_tail": (_line,), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
     "exp_below_maximum": (_rows, _attention), "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
 }  # fmt: skip

@@ -64,6 +64,7 @@ _TABLE = (
               "results leave in memory's order where threads or lanes lack neighbours of it: through shared memory, in registers on CPUs"),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",
               neutral="how much of a patch is still in a cache beside shared memory depends on what blocks of a core do at once"),
+    Directive("min_blocks", "launch bounds name one block as the least of a core, so that the compiler asks for what a turn loads first"),
     Directive("thread_partials", "a reduction that a loop carries is kept by each thread or lane, and these meet once behind the loop"),
     Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
     Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),

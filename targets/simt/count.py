@@ -14,7 +14,7 @@ from math import ceil, prod
 from typing import Any
 
 import numpy as np
-from autocomp.targets.simt import prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
+from autocomp.targets.simt import min_blocks, prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
@@ -75,6 +75,7 @@ class Counter(Printer):
         self.views: dict[str, dict[int, float]] = {}  # buffer -> by the loop around: bytes of sectors that a block reads
         self.around: list[Loop] = []
         self.multiplied = multiplied(p, place) if not exact else frozenset()
+        self.asked_late = frozenset() if "min_blocks" in directives else frozenset(min_blocks.turning(p, place))
 
     def counted(self, registers: int) -> Counted:
         """All of it; a thread has at most so many `registers`, and leaves the others in local memory from turn to turn."""
@@ -196,7 +197,13 @@ class Counter(Printer):
         if not self.loading and s.dst not in self.asked:
             self.wait("load", 1 / self.overlap)
             self.loading = True
+        if s.dst in self.asked_late:
+            self.wait("load", (min_blocks.waits(self.accesses(layout, t, s.dst)) - 1) / self.overlap)
         self.reads(t.buffer, self.footprint(t)[0])
+
+    def accesses(self, layout: Layout, t: Tensor, dst: str) -> float:
+        """Loads of a thread that fill a fragment."""
+        return layout.registers / self.vector(layout, t) * share(self.place.strips.get(dst), layout)
 
     def peel(self, stmts: tuple[Stmt, ...]) -> None:
         """As in whole tiles, which most are."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from autocomp.targets.cpu.names import entry_name
+from autocomp.targets.simt import min_blocks
 from autocomp.targets.simt.capacity import check_block, check_capacity, registers_of
 from autocomp.targets.simt.common_values import common_values
 from autocomp.targets.simt.coordinates import most
@@ -36,7 +37,8 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
     p = printer.p
     sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
     resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if schedule.instruction == "direct" else 1
-    return source(p, at, printer, printer.text(), schedule.threads, header, headers, language, resident=resident)
+    text, least = printer.text(), printer.wants("min_blocks", min_blocks.pays(p, at))
+    return source(p, at, printer, text, schedule.threads, header, headers, language, resident=resident, least=least)
 
 
 def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
@@ -111,12 +113,12 @@ def overlap_pays(p: TileProgram, chip: Chip, at_most: int = 0) -> bool:
 
 def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
            headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "",
-           at_most: int = 0, resident: int = 1, workspace: int = 0) -> KernelSource:  # fmt: skip
-    """The function around a printed body, with its comment and its launch."""
+           at_most: int = 0, resident: int = 1, workspace: int = 0, least: bool = False) -> KernelSource:  # fmt: skip
+    """The function around a printed body, with its comment and its launch. `least`: bounds name the least blocks of a core, be it one."""
     name = entry_name(p.name)
     scratch = ["unsigned char *__restrict__ scratch"] if workspace else []
     arguments = [*parameters(p, printer), *scratch] + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]
-    bounds = f"{threads}, {resident}" if resident > 1 else str(threads)
+    bounds = f"{threads}, {resident}" if resident > 1 or least else str(threads)
     signature = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(arguments)}) {{'
     said = comment((*header, "", *show(p).splitlines(), "", *_places(at)))
     text = "\n".join([said, signature, *body, "}", ""])

@@ -36,6 +36,10 @@ TURNED = graph({"x": "f32[1024, 512]", "y": "f32[512, 1024]", "z": "f32[1024, 51
                "%0 = transpose(x, perm=[1, 0])\n%1 = add(y, %0)\n%2 = transpose(z, perm=[1, 0])\n%3 = mul(%1, %2)")  # fmt: skip
 WINDOWS = graph({"x": "f32[16, 28, 28, 64]", "w": "f32[3, 3, 1, 64]"},
                 '%0 = conv(x, w, layout="nhwc", lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=64)')  # fmt: skip
+ROWS_OF_TAPS = graph({"x": "f32[64, 14, 14, 136]", "w": "f32[136, 1, 3, 3]"},
+                     "%x = transpose(x, perm=[0, 3, 1, 2])\n"
+                     "%c = conv(%x, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=136)\n"
+                     "%r = relu(%c)\n%0 = transpose(%r, perm=[0, 2, 3, 1])")  # fmt: skip
 MIXED = graph({"x": "f16[128, 14, 14, 384]", "w": "f16[384, 1, 3, 3]"},
               "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
               "%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=384)")  # fmt: skip
@@ -69,7 +73,7 @@ COUNTED = {
     "thread_partials": (WIDE, "a100"), "skip_masks": (CAUSAL, "a100"), "batch_copies": (TURNED, "h200"),
     "prefetch_behind_reduction": (NORM, "h200"), "prefetch_factors": (MAPPED, "h200"), "window_strips": (WINDOWS, "h200"),
     "turned_store": (MIXED, "h200"), "one_load": (HALVES, "h200"), "peel_tail": (ODD, "h200"),
-    "wide_gathers": (LOOKED_UP, "h200"), "shared_divisors": (QUANTISED, "h200"),
+    "wide_gathers": (LOOKED_UP, "h200"), "shared_divisors": (QUANTISED, "h200"), "min_blocks": (ROWS_OF_TAPS, "h200"),
     "common_values": (COLUMNS, "h200"), "skip_neutral": (SCATTERED, "h200"),
 }  # fmt: skip
 

@@ -71,6 +71,7 @@ KERNELS = {
     "norm": (NORM, by_hand({"i0": 1}, threads=64), 0),
     "turned": (TURNED, by_hand({"i0": 32, "i1": 32}, threads=128), 0),
     "windows": (WINDOWS, by_hand({"i0": 1, "i1": 1, "i2": 8, "i3": 32, "r0": 5, "r1": 5}, threads=64), 0),
+    "windows by rows of taps": (WINDOWS, by_hand({"i0": 1, "i1": 1, "i2": 8, "i3": 32, "r0": 1, "r1": 5}, threads=64), 0),
     "windows of channels last": (MIXED, by_hand({"i0": 1, "i1": 32, "i2": 4, "i3": 8, "r0": 3, "r1": 3}, threads=64), 0),
     "windows of a product": (TAPS, by_hand({"i0": 1, "i1": 32, "i2": 1, "i3": 20, "r0": 1, "r1": 2, "r2": 64}, stages=4, threads=128), 0),
     "halves that change places": (HALVES, by_hand({"i0": 32}, threads=64), 0),

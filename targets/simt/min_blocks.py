@@ -1,0 +1,45 @@
+"""Launch bounds that name one block as the least of a core (directive `min_blocks`).
+
+    before   __launch_bounds__(128)       the compiler saves registers: loads of a loop's turn are asked for among the sums that want them
+    after    __launch_bounds__(128, 1)    it has all registers of a thread: what a turn loads is asked for first, factors are kept ahead
+
+It pays where a turn has much to ask for and little else to hide that behind: windows whose taps are turns of a loop, and products thread
+by thread. Elsewhere blocks beside each other hide more than registers save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from autocomp.targets.simt.placed import Placement
+
+from autocomp.tile.program import Loop, Stmt, TileProgram
+
+AHEAD = 12  # accesses that a turn begins with where the compiler saves registers; source: listings of drawn windows (NVRTC 13.0, sm_90a)
+TOGETHER = 4  # of the others, those that are waited for together; the same listings
+
+
+def pays(p: TileProgram, at: Placement) -> bool:
+    """Whether a program has products thread by thread, or turns that load windows into registers."""
+    return any(not x.instruction.call for x in at.products.values()) or any(True for _ in turning(p, at))
+
+
+def turning(p: TileProgram, at: Placement) -> Iterator[str]:
+    """The fragments that copies in a loop's turns fill with windows: several axes of a view lie along one dimension."""
+    for s in _within(p.body, False):
+        t = p.tensor(s.srcs[0]) if s.op == "copy" else None
+        if t is not None and s.dst in at.layouts and s.dst not in at.shared and any(len(i.names()) > 1 for i in t.index):
+            yield s.dst
+
+
+def waits(accesses: float) -> float:
+    """How often a turn waits for so many loads where the compiler saves registers."""
+    return 1.0 + max(0.0, accesses - AHEAD) / TOGETHER
+
+
+def _within(body: Iterable[Loop | Stmt], loop: bool) -> Iterator[Stmt]:
+    for n in body:
+        if isinstance(n, Loop):
+            yield from _within(n.body, loop or n.kind in ("serial", "pipelined"))
+        elif loop:
+            yield n
