@@ -11,7 +11,6 @@ from autocomp.cost.demand import Demand, Operand, Piece
 from autocomp.cost.roles import power_of_two
 from autocomp.ir.body import Axis
 
-BOX = 128  # bytes of the rows of a swizzled box (CUDA driver API, CU_TENSOR_MAP_SWIZZLE_128B)
 WHOLE = 1 << 20  # elements of an axis that is whole
 
 
@@ -100,7 +99,8 @@ def turned(p: Piece, d: Demand, tile: Mapping[str, int]) -> bool:
     return not d.work.matrix and bool(p.side_by_side and cut and cut[-1] not in p.side_by_side)
 
 
-def _block_bytes(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, once: float = 1.0) -> tuple[float, float]:
+def _block_bytes(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False,
+                 once: float = 1.0) -> tuple[float, float]:
     """Bytes that one block reads, of each operand the tile's part along the axes of the output and all of it along reduced ones; and of
     these the bytes that do not depend on its rows.
 
@@ -109,7 +109,8 @@ def _block_bytes(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool =
     """
     reduced, rows = {a.name for axes in d.roles.depths for a in axes}, {a.name for a in d.roles.rows}
     size = lambda n: min(tile.get(n, d.extent[n]), d.extent[n])
-    empty = chip.memory("l2").bandwidth / chip.cores / chip.numbers["beyond_edge"] / (chip.numbers["cut_rows"] if d.cut else 1.0)  # as bytes of L2
+    rate = chip.cores * chip.numbers["beyond_edge"] * (chip.numbers["cut_rows"] if d.cut else 1.0)
+    empty = chip.memory("l2").bandwidth / rate  # as bytes of L2
     part = lambda n: d.extent[n] if n in reduced else size(n)
     taps = {a.name for a in (*d.roles.taps, *d.roles.runs) if size(a.name) == d.extent[a.name]} if patches else set()
 
@@ -123,17 +124,17 @@ def _block_bytes(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool =
     for a in d.operands:
         for axes, view in zip(a.views, a.places):
             whole = all(size(n) == d.extent[n] for n in axes if n in d.extent)
-            outside = empty * _outside(a, view, d.extent) if patches and a.factor else 0.0
+            outside = empty * _outside(a, view, d.extent, chip.memory("shared").line) if patches and a.factor else 0.0
             every.append((axes, elements(axes, view) * a.element * (once if whole else 1.0) * (1 + outside)))
     return float(sum(b for _, b in every)), float(sum(b for v, b in every if not rows & set(v)))
 
 
-def _outside(a: Operand, view: Sequence[Sequence[tuple[str, int]]], extent: Mapping[str, int]) -> float:
-    """Zeros that bulk copies write for what lies beyond the last dimension of a tensor, as a part of what they read: their boxes are whole
-    lines of shared memory."""
+def _outside(a: Operand, view: Sequence[Sequence[tuple[str, int]]], extent: Mapping[str, int], line: int) -> float:
+    """Zeros that bulk copies write for what lies beyond the last dimension of a tensor, as a part of what they read: their boxes have whole
+    lines of shared memory as rows (CUDA driver API, CU_TENSOR_MAP_SWIZZLE_128B)."""
     rows = [1 + sum(abs(c) * (extent[n] - 1) for n, c in dim if n in extent) for dim in view]
     row = next((n for n in reversed(rows) if n > 1), 1)  # a dimension of one element has no step
-    box = BOX // a.element
+    box = line // a.element
     return -(-row // box) * box / row - 1
 
 

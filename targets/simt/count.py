@@ -506,8 +506,9 @@ class Counter(Printer):
             deep = np.zeros((1, 1, 1), np.int64)
             place = self.samples.swizzled(x, *((side, deep) if pr.deep(x) else (deep, side)))
             along = deep_run if pr.deep(x) else 1
-            passes = self.samples.passes(np.broadcast_to(place, self.samples.shape(r)), x.buf.dtype.bytes * i.k * along) * each / along
             run = along if pr.deep(x) else pr.beside(x, part)
+            side_by_side = np.broadcast_to(place, self.samples.shape(r))[..., :: 1 if pr.deep(x) else run]
+            passes = self.samples.passes(side_by_side, x.buf.dtype.bytes * i.k * run) * each / along
             self.request(steps * part.registers / run, steps * max(passes, part.registers / run))
             if x.swizzled:
                 self.spend(table()["element"], steps * part.registers / run)
