@@ -126,9 +126,9 @@ class Samples:
 
     def passes(self, place: Array, bytes_: int) -> float:
         """Times that the lanes of a wave pass over the banks of shared memory, in which a core's cache lies too, for accesses of `bytes_`
-        at `place`: the same measure. Wide accesses of a wave are made in parts, each of as many neighbouring lanes as fill the banks; half as
-        many where each lane and its neighbour, or the one behind that, name the same place (accesses of 8 and 16 bytes at drawn places:
-        2 and 4 clocks, 1 and 2 where pairs of lanes agree, however many more do; H100, 2026-11-28)."""
+        at `place`: the same measure. Wide accesses of a wave are made in parts, each of as many neighbouring lanes as fill the banks;
+        half as many where each lane and its neighbour, or the one behind that, name the same place (accesses of 8 and 16 bytes at drawn
+        places: 2 and 4 clocks, 1 and 2 where pairs of lanes agree, however many more do; H100, 2026-11-28)."""
         parts = max(1, place.shape[1] * min(bytes_, 16) // (BANKS * WORD))
         lane = np.arange(place.shape[1])
         if parts > 1 and any((place[:, lane ^ apart] == place).all() for apart in (1, 2)):
