@@ -2,8 +2,8 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 16, i1 32, r0 100 | stages 8 | threads 64 | turned_store
- * predicted: 6.43 us, bound by launch, 3% of the roofline
+ * schedule: tile i0 16, i1 32, r0 100 | stages 8 | threads 64 | turned_store | min_blocks
+ * predicted: 6.33 us, bound by launch, 3% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
  * kernel matmul(in0: f32[i0:100, r0:100], in1: f32[i1:150, r0:100] of in1[100, 150] at [r0, i1]) -> out0: f32[i0:100, i1:150]
@@ -16,17 +16,17 @@
  *   acc += mma in0_t, in1_t
  *   store out0 = acc
  *
- * acc: reg (i1,1,4)(i0,4,2) lane (i1,4,8)(i0,1,4) wave (i0,8,2)
+ * acc: reg (i1,1,4)(i0,4,2) lane (i0,1,2)(i1,4,8)(i0,2,2) wave (i0,8,2)
  * in0_t: shared, 12800 bytes f32, ring of 1
  * in1_t: shared, 12800 bytes f32, ring of 1
  * acc: fma, 2 x 1 a wave, 100 steps
  */
-extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restrict__ in0, const float *__restrict__ in1, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64, 1) k_matmul(const float *__restrict__ in0, const float *__restrict__ in1, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int i0_t = lane / 8 + wave * 8;
-  const int i1_t = lane % 8 * 4;
+  const int i0_t = lane % 2 + lane / 16 * 2 + wave * 8;
+  const int i1_t = lane / 2 % 8 * 4;
   int block = blockIdx.x;
   const int i1_b = block % 5 * 32;
   block /= 5;
@@ -78,8 +78,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
   ac_sync();
   float *box = (float *)(smem + 0);
   #pragma unroll
-  for (int q = 0; q < 2; ++q) {
-    ac_store<4>(box + (i0_t + (q * 4) / 4 * 4) * 36 + (i1_t + (q * 4) % 4), &acc[(q * 4)]);
+  for (int q = 0; q < 4; ++q) {
+    ac_store<2>(box + (i0_t + (q * 2) / 4 * 4) * 34 + (i1_t + (q * 2) % 4), &acc[(q * 2)]);
   }
   ac_sync();
   const int column = threadIdx.x % 16 * 2;
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const float *__restric
       ac_pack_of<2, float> held[4];
       #pragma unroll
       for (int u = 0; u < 4; ++u) {
-        ac_move<2>(held[u].v, box + ((row2 + u * 4)) * 36 + (column));
+        ac_move<2>(held[u].v, box + ((row2 + u * 4)) * 34 + (column));
       }
       #pragma unroll
       for (int u = 0; u < 4; ++u) {
