@@ -16,7 +16,7 @@ from autocomp.targets.simt.placed import Placement
 from autocomp.tile.program import Loop, Stmt, TileProgram
 
 AHEAD = 12  # accesses that a turn begins with where the compiler saves registers; source: listings of drawn windows (NVRTC 13.0, sm_90a)
-TOGETHER = 4  # of the others, those that are waited for together; the same listings
+TOGETHER = 16  # of the others, those that are waited for together: 24 to 29 us of 99 and 198 accesses a turn, H100, 2026-11-28
 
 
 def pays(p: TileProgram, at: Placement) -> bool:
