@@ -77,7 +77,7 @@ class BlockModel:
         team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
         matrix *= schemes.depth_left(s, chip, self.d, t)
-        waves = -(-blocks // (_clusters(s, chip, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
+        waves = -(-blocks // (_clusters(s, chip, self.d, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
         if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
             more *= max(1 / of["top_clock"], min(1.0, blocks / chip.cores))
@@ -186,12 +186,15 @@ def _far(chip: Chip, w: Work, blocks: int) -> float:
     return w.read * max(0.0, 1 / rate - 1 / whole)
 
 
-def _clusters(s: Schedule, chip: Chip, t: Tile) -> int:
+def _clusters(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
     """Clusters that share a depth and run at once. A core takes as many blocks as have room for their rings and for the parts of sums that
-    they receive: cuOccupancyMaxActiveClusters gives 15 of 8 and 30 of 4 blocks with 8 slots of 16 KB, 30 and 60 with 6, an H200."""
+    they receive, and for the box from which results leave in bulk (f16 124 x 4352 x 14848 with four slots of 24 KB: 100 us with one block a
+    core, 68 with two; H100, 2026-11-28): cuOccupancyMaxActiveClusters gives 15 of 8 and 30 of 4 blocks with 8 slots of 16 KB, 30 and 60
+    with 6, an H200."""
     m, n, _ = t.shape or (1, 1, 1)
     sums = -(-m // TEAM_ROWS) * TEAM_ROWS * n
-    held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + chip.numbers["shared_reserved"]
+    box = m * n * max((p.element for p in d.pieces), default=0) if "tma_store" in s.directives else 0
+    held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + box + chip.numbers["shared_reserved"]
     threads = TEAM * (s.workers + 1)
     registers = threads * (sums / (TEAM * s.workers) + chip.numbers["beside_sums"])
     beside = max(1, min(int(chip.memory("shared").capacity // held), int(chip.registers.count // registers)))

@@ -1,13 +1,16 @@
 """What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
-    tma_store             threads store runs of 16 bytes, each a line of its own in a core's clock, beside nothing
+    tma_store             threads store runs of 16 bytes, each a line of its own in a core's clock, beside nothing; where rows begin
+                          anywhere parts of sectors, much slower
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
     unroll_ring           a slot's address and its parity in each turn
 """
 
 from __future__ import annotations
+
+from math import gcd
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand
@@ -31,7 +34,9 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     product, out = d.roles.form == "contract", max((p.element for p in d.pieces), default=2)
     leave = results * out * chip.cores / chip.memory("l2").bandwidth
     always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
-    if "tma_store" not in has or (product and t.columns % of["box_columns"]):  # no boxes: threads store, whatever is asked
+    if product and (access := _access(d, out, of["copy_bytes"])) < of["copy_bytes"]:  # rows that begin anywhere: parts of sectors leave
+        always = results * out / (access * of["scattered_stores"]) / chip.clock
+    elif "tma_store" not in has or (product and t.columns % of["box_columns"]):  # no boxes: threads store, whatever is asked
         always = results * out / of["copy_bytes"] / chip.clock
     elif product and "interleave_epilogue" not in has:
         seconds += leave
@@ -52,6 +57,13 @@ def two_sums(s: Schedule, chip: Chip, t: Tile) -> bool:
 def of_a_turn(s: Schedule, chip: Chip) -> float:
     """Seconds of each turn over a ring whose slots are no constants: an address and a parity, of both factors."""
     return 0.0 if "unroll_ring" in s.directives else chip.numbers["turn_gap_clocks"] / chip.clock
+
+
+def _access(d: Demand, out: int, widest: float) -> float:
+    """Bytes that a thread stores at once of a product's results: no bulk copy takes rows that begin at other than multiples of `widest`
+    bytes, and a thread has two results side by side."""
+    row = d.extent[d.roles.cols[-1].name] * out if d.roles.cols else 0
+    return widest if row % widest == 0 else float(min(2 * out, gcd(row, int(widest))))
 
 
 def _operand_beside(d: Demand) -> bool:

@@ -87,3 +87,23 @@ def test_weights_that_two_rows_of_tiles_want_take_longer():
     once, twice = (estimate(kernel, Schedule.make({"i0": m, "i1": n, "r0": 64}, **how), load_chip("h200")).seconds * 1e6
                    for m, n in ((128, 64), (64, 128)))  # fmt: skip
     assert once + 2 < twice < once + 6, (once, twice)
+
+
+@pytest.mark.parametrize("columns, measured", [(255, 203.4), (4095, 114.8), (256, 0.0)])
+def test_rows_that_begin_anywhere_leave_in_parts_of_sectors(columns, measured):
+    """Warpgroups with roles store those; warps' results leave through shared memory. Microseconds by roles: H100, 2026-11-28."""
+    tile = {"i0": 128, "i1": 256, "r0": 64} if columns > 4000 else {"i0": 1, "i1": 128, "i2": 128, "r0": 64}
+    batch, m, k = (1, 4096, 512) if columns > 4000 else (512, 254, 64)
+    many = f"{batch}, " if batch > 1 else ""
+    perm = "[0, 2, 1]" if many else "[1, 0]"
+    text = graph({"a": f"bf16[{many}{m}, {k}]", "b": f"bf16[{many}{columns}, {k}]"}, f"%t = transpose(b, perm={perm})\n%0 = matmul(a, %t)")
+    calls = autocomp.optimize(text, target="cuda:h100", without=("layout/pad-factors",)).calls.calls
+    kernel = next(c.kernel for c in calls if "matmul" in c.kernel.name)
+    roles = Schedule.make(tile, stages=4, roles="warp_specialise", workers=2, persistent=True, directives=("tma_store",))
+    warps = Schedule.make({**tile, "i1": 64}, stages=4, threads=128, directives=("turned_store",))
+    by_roles, by_warps = (estimate(kernel, s, load_chip("h100")).seconds * 1e6 for s in (roles, warps))
+    if not measured:  # whole boxes
+        assert by_roles < 80.0
+        return
+    assert 0.75 < by_roles / measured < 1.3, by_roles
+    assert by_warps < by_roles
