@@ -10,9 +10,12 @@ by thread. Elsewhere blocks beside each other hide more than registers save.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from autocomp.targets.simt.placed import Placement
 
+from autocomp.ir.affine import Aff
+from autocomp.ir.types import dim_hint
 from autocomp.tile.program import Loop, Stmt, TileProgram
 
 AHEAD = 12  # accesses that a turn begins with where the compiler saves registers; source: listings of drawn windows (NVRTC 13.0, sm_90a)
@@ -25,11 +28,17 @@ def pays(p: TileProgram, at: Placement) -> bool:
 
 
 def turning(p: TileProgram, at: Placement) -> Iterator[str]:
-    """The fragments that copies in a loop's turns fill with windows: several axes of a view lie along one dimension."""
+    """The fragments that copies in a loop's turns fill with windows that overlap."""
     for s in _within(p.body, False):
         t = p.tensor(s.srcs[0]) if s.op == "copy" else None
-        if t is not None and s.dst in at.layouts and s.dst not in at.shared and any(len(i.names()) > 1 for i in t.index):
+        if t is not None and s.dst in at.layouts and s.dst not in at.shared and any(_overlap(p, i) for i in t.index):
             yield s.dst
+
+
+def _overlap(p: TileProgram, i: Aff) -> bool:
+    """Whether steps of one axis of a dimension are shorter than another axis goes (a reduction's part begins where the last one ends)."""
+    steps = sorted((abs(i.coef(n)), n) for n in i.names())
+    return any(0 < wide < step * dim_hint(p.extent(n)) for (step, n), (wide, _) in pairwise(steps))
 
 
 def waits(accesses: float) -> float:

@@ -151,7 +151,7 @@ def test_size_spread():
     text = ("graph g\ndim b in 1..64\ndim n in 2..1024\ninput q: f32[b, 4, n, 16]\ninput k: f32[b, 4, n, 16]\ninput v: f32[b, 4, n, 16]\n"
             "%0 = transpose(k, perm=[0, 1, 3, 2])\n%1 = matmul(q, %0)\n%2 = softmax(%1, axes=[3])\n%3 = matmul(%2, v)\noutput y = %3\n")
     spread, middle = (autocomp.optimize(text, size_spread=s, threads=1) for s in (0.3, 0.0))
-    assert re.match(r"tile i0 1, i1 1, i2 (64|128|256), ", spread.kernels[0].schedule) and middle.kernels[0].schedule == "one tile"
+    assert re.match(r"tile i0 1, i1 1, i2 (64|128|256), ", spread.kernels[0].schedule) and not middle.kernels[0].schedule.startswith("tile")
     assert "by the mean of their times at b = 2, n = 6; b = 8, n = 45; b = 27, n = 294" in spread.explain(why=spread.kernels[0].name)
     assert "by the mean" not in middle.explain(why=middle.kernels[0].name)
     for sizes in ({"b": 1, "n": 2}, {"b": 2, "n": 37}, {"b": 1, "n": 300}):

@@ -76,7 +76,7 @@ def test_bank_conflicts_are_those_of_the_public_example(tmp_path):
     text = ('/* */\nextern "C" __global__ __aicore__ void k(GM_ADDR x) {\n  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);\n'
             "  using namespace AscendC;\n  " + "\n  ".join(lines) + "\n}\n")  # fmt: skip
     source = KernelSource("k", text, "k", ("x",), (), (), ("autocomp_ascend.h",), "cpp", launch=Launch((((1, 1),),), 1))
-    program = type("P", (), {"printed": {"k": source}})()
+    program = type("P", (), {"printed": {"k": source}, "target": load_target("ascend:910b")})()
     executor = AscendExecutor(program, tmp_path)
     executor.start(source, [np.zeros(8, np.float32)], {})
     found = [e.conflicts for e in executor.events()[0] if e.name == b"Add" and e.kind == 0]
