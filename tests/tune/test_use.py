@@ -12,6 +12,7 @@ from autocomp import rewrite
 from autocomp.egraph.choose import choose_schedule
 from autocomp.errors import AutocompError
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.schedule_text import parse
 from autocomp.options import Options
 from autocomp.trace import KINDS, Trace
 from autocomp.tune.database import Database, Kept, Tuned
@@ -111,7 +112,7 @@ def test_a_stored_schedule_that_regroups_a_sum_is_not_used_where_that_is_not_all
 
 def test_an_untuned_choice_that_gave_no_right_result_is_never_used(stored):
     plain = autocomp.optimize(SOFTMAX)
-    untuned = schedule_of(shown(plain))
+    untuned = parse(shown(plain))
     program = autocomp.optimize(SOFTMAX, tuning_database=stored(0.0, 1e-5, untuned=untuned))
     assert shown(program) == "tile i0 16"
     assert "the untuned choice gave no right result" in program.source()

@@ -2,7 +2,7 @@
 
 /*
  * matmul_bitand_shr_concat_3more: bitand shr reshape reshape reshape concat reshape cast sub mul reshape matmul
- * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64 | prefetch_factors | min_blocks
+ * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64 | prefetch_factors
  * predicted: 4.57 us, bound by launch, 0% of the roofline
  * rule: fusion/view: bitand into operand 0 of reshape
  * rule: fusion/view: shr into operand 0 of reshape
@@ -41,7 +41,7 @@
  * mul_t: shared, 8192 bytes f16, ring of 1
  * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  */
-extern "C" __global__ void __launch_bounds__(64, 1) k_matmul_bitand_shr_concat_3more(const f16 *__restrict__ in0, const unsigned char *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3more(const f16 *__restrict__ in0, const unsigned char *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
