@@ -78,7 +78,7 @@ def load_target(spec: str, options: Options | None = None) -> Target:
 
     A chip goes by its name, by what its vendor's tools call it (`arch` in its file) or by an alias, in any case; alone too where it
     begins with its target. A target alone is the chip that is here, where its module has `chip_here(chips) -> name or ""`; else its
-    default one.
+    default one; of the chip that is here, features that no device has run are left out (`untried` in its file).
     `options` go to a target whose printer reads some of them (it has a field `options`).
     """
     if not isinstance(spec, str):
@@ -97,6 +97,7 @@ def load_target(spec: str, options: Options | None = None) -> Target:
             hint = f"a chip's file stands behind its target, such as maca:{spec}; "
         raise AutocompError(f"no target '{name}'", where="target", hint=f"{hint}targets: {spoken}")
     m = known[folder]
+    named = bool(chip)
     chip = chip or _chip_here(folder, m)
     chip = _chip_named(folder, m, chip) or chip
     if chip not in m["chips"] and not chip.endswith((".yaml", ".yml")):
@@ -111,7 +112,7 @@ def load_target(spec: str, options: Options | None = None) -> Target:
         raise AutocompError(f"defines no class {folder.capitalize()}Target", where=f"targets/{folder}/target.py",
                             hint="its fields and methods are those of the protocol Target in targets/__init__.py")  # fmt: skip
     given = {"options": options} if options is not None and "options" in {f.name for f in fields(made)} else {}
-    machine = load_chip(chip)
+    machine = load_chip(chip) if named else load_chip(chip).tried()
     if chip not in m["chips"] and machine.target != folder:
         raise ChipError(f"chip {machine.name} is for target {machine.target}, not {folder}", where=chip,
                         hint=f"--target {machine.target}:{chip}, or `target: {folder}` in the file")  # fmt: skip

@@ -79,6 +79,7 @@ class Chip:
     numbers          the limits and what is derived for those that the file leaves out (`cost.derived`)
     limits           named numbers that targets and rules ask for (threads per block, events, ...); `units` has the unit of those that
                      are times ("s") or rates ("1/s")
+    untried          those of `features` whose kernels no device has run: they are for who names the chip (`tried`)
     """
 
     name: str
@@ -97,6 +98,7 @@ class Chip:
     registers: Registers
     memories: tuple[Memory, ...]
     features: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
     limits: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -117,6 +119,10 @@ class Chip:
 
     def __hash__(self) -> int:
         return hash((self.name, self.cores, self.launch, self.memories))
+
+    def tried(self) -> Chip:
+        """The chip without what no device has run: a program that is compiled for the device that happens to be here takes none of it."""
+        return replace(self, features=tuple(f for f in self.features if f not in self.untried), untried=()) if self.untried else self
 
     def total(self, m: Memory) -> float:
         """Bytes of a level over the whole chip."""

@@ -20,7 +20,7 @@ NUMBERS = ("cores", "clock", "launch", "latency", "vector_bytes", "special")
 TABLES = ("matrix", "vector", "limits")
 WORDS = ("name", "title", "target", "arch")
 REQUIRED = {*WORDS, *NUMBERS, "matrix", "vector", "granule", "registers", "memories"}
-ALLOWED = REQUIRED | {"limits", "features"}
+ALLOWED = REQUIRED | {"limits", "features", "untried"}
 MEMORY_WORDS = {"name", "per", "line", "align", "cache"}
 MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
 # Of limits that are times, and rates (bytes or elements a second or clock): the unit that they are kept in
@@ -72,6 +72,12 @@ def read_chip(text: str, file: str, known: Mapping[str, set[str]] = MappingProxy
         for f in _items(top["features"], "features"):
             _no_slip(f, _word(f, "features"), "feature", known.get("features", set()))
         out["features"] = tuple(_word(f, "features") for f in _items(top["features"], "features"))
+    if "untried" in top:
+        for f in _items(top["untried"], "untried"):
+            if _word(f, "untried") not in out.get("features", ()):
+                raise _error(f, f"untried: '{_word(f, 'untried')}' is none of the chip's features",
+                             f"features: {', '.join(out.get('features', ()))}")  # fmt: skip
+        out["untried"] = tuple(_word(f, "untried") for f in _items(top["untried"], "untried"))
     out["sources"] = sources
     return out
 

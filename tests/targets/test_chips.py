@@ -61,3 +61,24 @@ def test_a_chip_has_its_own_unified_buffer_on_the_model(chip: str, most: int, tm
         executor = AscendExecutor(program, folder, edit=partial(re.sub, r"(InitBuffer\(ub, )\d+", rf"\g<1>{bytes_}"))
         with pytest.raises(ModelFailure, match="a memory on chip is too small") if bytes_ > most else nullcontext():
             executor.run({"x": np.ones((64, 256), np.float16)})
+
+
+def test_the_chip_that_is_here_takes_nothing_that_no_device_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    import autocomp.targets.cuda.target as cuda
+
+    monkeypatch.setattr(cuda, "chip_here", lambda names: "b200")
+    found, named = load_target("cuda"), load_target("cuda:b200")
+    assert found.chip.name == named.chip.name == "b200"
+    assert "tensor_memory" in named.chip.features and set(found.chip.features) == set(named.chip.features) - {"tensor_memory"}
+    text = graph({"a": "f16[1024, 1024]", "b": "f16[1024, 1024]"}, "%0 = matmul(a, b)")
+    assert "tcgen05" in autocomp.optimize(text, target="cuda:b200", cache=False).source()
+    source = autocomp.optimize(text, target="cuda", cache=False).source()
+    assert "tcgen05" not in source and "mma" in source
+
+
+def test_what_is_untried_is_one_of_the_chips_features(tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    text = (Path(autocomp.__file__).parents[1] / "cost_models" / "b200.yaml").read_text()
+    file.write_text(text.replace("untried: [tensor_memory]", "untried: [warpgroups]"))
+    with pytest.raises(AutocompError, match="untried: 'warpgroups' is none of the chip's features"):
+        load_target(f"cuda:{file}")
