@@ -32,7 +32,7 @@ from autocomp.rewrite.where import evaluate as value_of
 
 SIZES = (2, 3, 7, 13, 29, 59, 127, 257)  # a new extent is the next of these, none the sum of others: what is equal is so for a reason
 RANKS = ((1, 1), (2, 1), (1, 3), (3, 1), (2, 2), (4, 1))  # of tensors, and of numbers as tensors
-STEPS, FORMS = 40_000, 2_500  # ways to bind a part of the left side that are tried within one of these, and all of it
+STEPS, FORMS = 15_000, 1_000  # ways to bind a part of the left side that are tried within one of these, and all of it
 FEWEST = 2  # ranks that all forms must reach for a proof to be one
 NUMBERS = (1.0, 2.0, 0.5, 0.25, -1.0, 3.0, 0.0)  # one for which conditions hold stands for all of them
 FLOATS = ("f64", "f32", "f16", "bf16")
