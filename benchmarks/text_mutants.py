@@ -84,6 +84,11 @@ LEFT_OUT = {
              ("copy", r"\s*(?:if \(.*\) )?(?:ac_copy<|ac_keep\(smem|ac_bulk_(?:load|store|drain))"),
              ("instruction", r"\s*(?:if \(.*\) )?ac_(?:mma|ldmatrix|wgmma|load|store|fill|barrier_init)\w*[<(]")],
 }  # fmt: skip
+# of all GPUs
+STRIDE: Change = ("stride", r".*", r"\)\*(\d+)", lambda m: f")*{int(m[1]) + 1}")
+ORDER: Change = ("operand order", r".*ac_mma", r"(f\w+\[\w+\]), (f\w+\[\w+\])", r"\2, \1")
+PLACE: Change = ("place", r".*smem \+", r"smem \+ (\d+)", lambda m: f"smem + {int(m[1]) + 16}")
+WIDTH: Change = ("width", r".*ac_store<", r"ac_store<([124])>", lambda m: f"ac_store<{2 * int(m[1])}>")
 CHANGED: dict[str, list[Change]] = {
     "ascend": [
         ("flag", r"\s*(?:Set|Wait|CrossCore\w+)Flag", r"\((.+)\);", r"(1 + \1);"),
@@ -107,34 +112,34 @@ CHANGED: dict[str, list[Change]] = {
     "maca": [
         ("index", r".*ac_(?:copy|load|store)\w*<", r"((?:in|out)\d+) \+ \(", r"\1 + 1 + ("),
         ("index", r".*ac_take", r"ac_swizzle<(\d+)>\((.+?), ", r"ac_swizzle<\1>(1 + \2, "),
-        ("stride", r".*", r"\)\*(\d+)", lambda m: f")*{int(m[1]) + 1}"),
+        STRIDE,
         ("stride", r".*ac_(?:copy|take)", r"ac_swizzle<(\d+)>\((.+?), \((.+?)\) \* 2\)", r"ac_swizzle<\1>(\2, (\3) * 2 ^ 16)"),
         ("bound", r".*(?:if|for|ac_copy)", r"< (\d+)\b", lambda m: f"< {int(m[1]) - 1}"),
         ("count", r".*", r"ac_wait_copies<(\d+)>", lambda m: f"ac_wait_copies<{int(m[1]) + 1}>"),
-        ("operand order", r".*ac_mma", r"(f\w+\[\w+\]), (f\w+\[\w+\])", r"\2, \1"),
+        ORDER,
         ("mask", r".*0xf+ull", r"0xf{16}ull", "0xffffffffull"),
-        ("place", r".*smem \+", r"smem \+ (\d+)", lambda m: f"smem + {int(m[1]) + 16}"),
+        PLACE,
         ("place", r".*% (\d+) \* \d+", r"% (\d+) \* (\d+)", r"% \1 * 32"),
-        ("width", r".*ac_store<", r"ac_store<([124])>", lambda m: f"ac_store<{2 * int(m[1])}>"),
+        WIDTH,
     ],
     "cuda": [
         ("index", r".*ac_(?:copy|load|store|fetched)\w*<", r"((?:in|out)\d+) \+ \(?", r"\g<0>1 + "),
         ("index", r".*ac_ldmatrix", r"ac_swizzle<(\d+)>\((.+?), ", r"ac_swizzle<\1>(1 + \2, "),
         ("index", r".*ac_wgmma", r"ac_descriptor_at\((\w+), ", r"ac_descriptor_at(\1, 2 + "),
         ("index", r".*ac_bulk_(?:load|store)", r", (\w+|0 \+ \d+)(?=(?:, \w+)*\);)", r", 1 + \1"),
-        ("stride", r".*", r"\)\*(\d+)", lambda m: f")*{int(m[1]) + 1}"),
+        STRIDE,
         ("stride", r".*ac_ldmatrix", r"\) \* 2\)\)", r") * 2 ^ 16))"),
         ("bound", r".*(?:if|for|ac_copy|ac_fetched)", r"< (\d+)\b", lambda m: f"< {int(m[1]) - 1}"),
         ("count", r".*", r"(ac_(?:team_|bulk_)?wait)<(\d+)>", lambda m: f"{m[1]}<{int(m[2]) + 1}>"),
         ("count", r".*ac_barrier_(?:init|expect|sync)", r", (\d+)\);", lambda m: f", {int(m[1]) * 2});"),
-        ("operand order", r".*ac_mma", r"(f\w+\[\w+\]), (f\w+\[\w+\])", r"\2, \1"),
+        ORDER,
         ("operand order", r".*ac_wgmma", r"(ac_descriptor_at\(.+?\)), (ac_descriptor_at\(.+?\))\);", r"\2, \1);"),
         ("flag", r".*ac_barrier_wait", r", (1 \^ )?(\(?q\d / \d)", lambda m: f", {'' if m[1] else '1 ^ '}{m[2]}"),
         ("mask", r".*if \(lane", r"lane (?:/|%) (\d+) == 0", lambda m: m[0].replace(" == ", " != ")),
         ("mask", r".*ac_shuffle_xor", r"ac_shuffle_xor\((.+?), (\d+)\)", r"ac_shuffle_xor(\1, \2 ^ 3)"),
-        ("place", r".*smem \+", r"smem \+ (\d+)", lambda m: f"smem + {int(m[1]) + 16}"),
+        PLACE,
         ("place", r".*% (\d+) \* \d+", r"% (\d+) \* (\d{3,})", r"% \1 * 32"),
-        ("width", r".*ac_store<", r"ac_store<([124])>", lambda m: f"ac_store<{2 * int(m[1])}>"),
+        WIDTH,
     ],
 }  # fmt: skip
 

@@ -88,6 +88,7 @@ class BlockModel:
         start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0
         near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
         start += behind
+        leaves = 0.0  # a tile's results; beside the next one's products where there is room for the sums of two
         terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
         if form == "map":
             terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
@@ -111,12 +112,11 @@ class BlockModel:
             start += reductions.meetings(s, chip, self.d, t)
             start += reductions.alone(s, chip, self.d, t, dict(cost.parts)) + reductions.carried(s, chip, self.d, t)
         elif t.shape:
-            start += _behind(s, chip, t, waves)
+            leaves = _behind(s, chip, t, waves)
             start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
             start += of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
-        start += schemes.lost(s, chip, self.d, t, waves) if s.roles == "warp_specialise" else 0.0
-        if schemes.two_sums(s, chip, t):  # a tile's results leave while the next one is multiplied
-            start -= min(_behind(s, chip, t, waves) + schemes.lost(s, chip, self.d, t, waves), dict(cost.parts)["matrix unit"])
+        leaves += schemes.lost(s, chip, self.d, t, waves) if s.roles == "warp_specialise" else 0.0
+        start += max(0.0, leaves - dict(cost.parts)["matrix unit"]) if schemes.two_sums(s, chip, t) else leaves
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + of["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
@@ -193,7 +193,7 @@ def _clusters(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
     with 6, an H200."""
     m, n, _ = t.shape or (1, 1, 1)
     sums = -(-m // TEAM_ROWS) * TEAM_ROWS * n
-    box = m * n * max((p.element for p in d.pieces), default=0) if "tma_store" in s.directives else 0
+    box = m * n * d.widest if "tma_store" in s.directives else 0
     held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + box + chip.numbers["shared_reserved"]
     threads = TEAM * (s.workers + 1)
     registers = threads * (sums / (TEAM * s.workers) + chip.numbers["beside_sums"])

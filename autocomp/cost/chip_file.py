@@ -68,16 +68,14 @@ def read_chip(text: str, file: str, known: Mapping[str, set[str]] = MappingProxy
     if out["memories"][0].get("cache") or out["memories"][0]["per"] != "chip":
         raise _error(top["memories"].value[0], f"the first memory is main memory, and '{out['memories'][0]['name']}' is none",
                      "begin with one of `per: chip` that is no cache")  # fmt: skip
-    if "features" in top:
-        for f in _items(top["features"], "features"):
-            _no_slip(f, _word(f, "features"), "feature", known.get("features", set()))
-        out["features"] = tuple(_word(f, "features") for f in _items(top["features"], "features"))
-    if "untried" in top:
-        for f in _items(top["untried"], "untried"):
-            if _word(f, "untried") not in out.get("features", ()):
-                raise _error(f, f"untried: '{_word(f, 'untried')}' is none of the chip's features",
-                             f"features: {', '.join(out.get('features', ()))}")  # fmt: skip
-        out["untried"] = tuple(_word(f, "untried") for f in _items(top["untried"], "untried"))
+    for key in ("features", "untried"):
+        found = [(f, _word(f, key)) for f in (_items(top[key], key) if key in top else ())]
+        for f, word in found:
+            if key == "features":
+                _no_slip(f, word, "feature", known.get("features", set()))
+            elif word not in out["features"]:
+                raise _error(f, f"untried: '{word}' is none of the chip's features", f"features: {', '.join(out['features'])}")
+        out[key] = tuple(word for _, word in found)
     out["sources"] = sources
     return out
 

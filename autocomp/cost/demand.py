@@ -83,6 +83,11 @@ class Demand:
     looked_up: float = 0.0
     making: tuple[float, float] = (0.0, 0.0)
 
+    @property
+    def widest(self) -> int:
+        """Bytes of the largest element that is read or written, as a product's results are at most."""
+        return max((p.element for p in self.pieces), default=2)
+
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
         n = 1

@@ -31,7 +31,7 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     """Seconds that the tiles of a core, `waves` one behind the other, take longer for directives that their schedule does not have; where
     warpgroups take turns, the last one alone but for what threads store."""
     of, has, results = chip.numbers, s.directives, t.rows * t.columns
-    product, out = d.roles.form == "contract", max((p.element for p in d.pieces), default=2)
+    product, out = d.roles.form == "contract", d.widest
     leave = results * out * chip.cores / chip.memory("l2").bandwidth
     always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
     if product and (access := _access(d, out, of["copy_bytes"])) < of["copy_bytes"]:  # rows that begin anywhere: parts of sectors leave

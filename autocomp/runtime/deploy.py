@@ -298,7 +298,7 @@ def files(program: Any, check: Expected) -> dict[str, str | bytes]:
     build = f"    make          # needs {api.compiler}"
     return {
         f"launcher.{api.suffix}": launcher(program, check.tolerances),
-        "Makefile": makefile(api, flags, sdk_of(program) if api.prefix == "mc" else ""),
+        "Makefile": makefile(api, flags, program.target.toolchain.elsewhere() if api.prefix == "mc" else ""),
         "README.md": deploy_folder.readme(program, check, plain, sizes, build, MADE[api.prefix]),
         "weights.bin": weights_blob(program)[1],
         "torch_extension.cpp": deploy_folder.torch_extension(program, plain, sizes, *STREAMS[api.prefix]),
@@ -316,12 +316,6 @@ MADE = {
     "mc": "This project's tests type-check kernels of this printer by clang against a stand-in of the SDK's headers. Nothing of this\n"
           "target has been compiled by mxcc or run on a MetaX card by this project.",
 }  # fmt: skip
-
-
-def sdk_of(program: Any) -> str:
-    """Where the folder looks for the MACA SDK: where the user said, else where it is installed."""
-    toolchain = program.target.toolchain
-    return str(toolchain.sdk()) if toolchain.given else "/opt/maca"
 
 
 def makefile(api: Api, flags: str, sdk: str) -> str:

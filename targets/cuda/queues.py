@@ -85,9 +85,14 @@ def barrier(at: WarpSpecialisedPrinter, q: Queue, slot: str, full: bool = True) 
 def barriers(at: WarpSpecialisedPrinter) -> None:
     """What makes each slot's barriers: one arrival fills it, one of each reading warp empties it."""
     for q in at.queues:
-        with at.block(f"for (int i = 0; i < {q.depth}; ++i)"):
-            at.put(f"ac_barrier_init({barrier(at, q, 'i')}, 1);")
-            at.put(f"ac_barrier_init({barrier(at, q, 'i', False)}, {4 * at.workers * readers(at, q)});")
+        barriers_of(at, q, 4 * at.workers * readers(at, q))
+
+
+def barriers_of(at: WarpSpecialisedPrinter, q: Queue, emptied: int) -> None:
+    """Those of one queue; `emptied`: arrivals that empty a slot."""
+    with at.block(f"for (int i = 0; i < {q.depth}; ++i)"):
+        at.put(f"ac_barrier_init({barrier(at, q, 'i')}, 1);")
+        at.put(f"ac_barrier_init({barrier(at, q, 'i', False)}, {emptied});")
 
 
 def turn(at: WarpSpecialisedPrinter, q: Queue) -> tuple[str, str]:

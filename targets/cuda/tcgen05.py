@@ -110,9 +110,7 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
                  "(void)lane; (void)wave;")  # fmt: skip
         with self.block("if (threadIdx.x == 0)", alone=True):
             for q, emptied in (*((q, 1) for q in self.queues), (self.sums, warps)):
-                with self.block(f"for (int i = 0; i < {q.depth}; ++i)"):
-                    self.put(f"ac_barrier_init({queues.barrier(self, q, 'i')}, 1);")
-                    self.put(f"ac_barrier_init({queues.barrier(self, q, 'i', False)}, {emptied});")
+                queues.barriers_of(self, q, emptied)
             self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
         self.plan(TensorMemory("alloc", f"if (wave == 0) ac_tensor_alloc<{self.taken_columns}>({own});"), self.before(),
                   Barrier("block", "__syncthreads();"), self.after(),

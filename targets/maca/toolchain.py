@@ -49,6 +49,10 @@ class Toolchain(SdkToolchain):
                              hint=f"name the folder that has {' and '.join(NEEDED)}, {DEFAULT} where it was not moved")  # fmt: skip
         return folder
 
+    def elsewhere(self) -> str:
+        """Where a saved folder looks for the SDK on another machine: where the user said, else where it is installed."""
+        return str(self.sdk()) if self.given else DEFAULT
+
     def compiler(self) -> str:
         """Path of mxcc. Raises BuildError with what to install."""
         here = self.sdk() / "mxgpu_llvm" / "bin"

@@ -9,14 +9,14 @@ by thread. Elsewhere blocks beside each other hide more than registers save.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 from autocomp.targets.simt.placed import Placement
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import dim_hint
-from autocomp.tile.program import Loop, Stmt, TileProgram
+from autocomp.tile.program import TileProgram, walk
 
 AHEAD = 12  # accesses that a turn begins with where the compiler saves registers; source: listings of drawn windows (NVRTC 13.0, sm_90a)
 TOGETHER = 16  # of the others, those that are waited for together: 24 to 29 us of 99 and 198 accesses a turn, H100, 2026-11-28
@@ -24,13 +24,13 @@ TOGETHER = 16  # of the others, those that are waited for together: 24 to 29 us 
 
 def pays(p: TileProgram, at: Placement) -> bool:
     """Whether a program has products thread by thread, or turns that load windows into registers."""
-    return any(not x.instruction.call for x in at.products.values()) or any(True for _ in turning(p, at))
+    return any(not x.instruction.call for x in at.products.values()) or any(turning(p, at))
 
 
 def turning(p: TileProgram, at: Placement) -> Iterator[str]:
     """The fragments that copies in a loop's turns fill with windows that overlap."""
-    for s in _within(p.body, False):
-        t = p.tensor(s.srcs[0]) if s.op == "copy" else None
+    for s, loops in walk(p.body):
+        t = p.tensor(s.srcs[0]) if s.op == "copy" and any(x.kind in ("serial", "pipelined") for x in loops) else None
         if t is not None and s.dst in at.layouts and s.dst not in at.shared and any(_overlap(p, i) for i in t.index):
             yield s.dst
 
@@ -44,11 +44,3 @@ def _overlap(p: TileProgram, i: Aff) -> bool:
 def waits(accesses: float) -> float:
     """How often a turn waits for so many loads where the compiler saves registers."""
     return 1.0 + max(0.0, accesses - AHEAD) / TOGETHER
-
-
-def _within(body: Iterable[Loop | Stmt], loop: bool) -> Iterator[Stmt]:
-    for n in body:
-        if isinstance(n, Loop):
-            yield from _within(n.body, loop or n.kind in ("serial", "pipelined"))
-        elif loop:
-            yield n
