@@ -288,7 +288,7 @@ class Run:
 
     def _began(self, n: Began, a: Team) -> None:
         group = a.products[-1]
-        group.append(self._use(a, ("values", n.sums, a.number), True, PRODUCT, open=True))
+        group += [self._use(a, ("values", x, a.number), True, PRODUCT, open=True) for x in n.sums]
         for q in n.queues:
             name, own = self._ring(q, a)
             group.append(self._use(a, (name, a.block, a.turn.get(q, 0) % self.depths.get(q, 1), own), False, PRODUCT, open=True))

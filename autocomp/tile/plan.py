@@ -103,7 +103,8 @@ class Signal:
     when    "" always; "never": another one says it for all; "again": not in the loop's first turn; "first": in the loop's first turn, but
             not in the role's first of all
     loop    the variable that counts the loop's turns, for `when`
-    text    how it is spelt; "" where lines beside it do
+    number  how the turn is called; "": by the role's count
+    text    a spelling of its own
     far     said to all blocks of a cluster: each fills its part of the slot in all of them, and gives it back to all that fill it
     """
 
@@ -116,6 +117,14 @@ class Signal:
     when: str = ""
     loop: str = ""
     far: bool = False
+    number: str = ""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Lines that follow read the slots of these rings: they have landed."""
+
+    queues: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -163,12 +172,16 @@ class Fence:
 
 @dataclass(frozen=True)
 class Began:
-    """A matrix product has been started: it writes `sums` and reads these rings' slots, and boxes that threads wrote, until the role has
-    waited for its group."""
+    """Lines that follow start a matrix product: it writes `sums` and reads these rings' slots, and boxes that threads wrote, until the role
+    has waited for its group. `fresh`: statements in front of it, where it does not go on with what one under way began this turn;
+    `over`: behind that wait; `last`: rings whose slot no other product of this turn reads later."""
 
-    sums: str
+    sums: tuple[str, ...]
     queues: tuple[str, ...]
     boxes: tuple[str, ...] = ()
+    fresh: tuple[Node, ...] = ()
+    over: tuple[Node, ...] = ()
+    last: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,19 +193,22 @@ class Group:
 
 @dataclass(frozen=True)
 class Done:
-    """A role waits until at most the last `behind` groups of products are under way; of bulk stores, until no more still read."""
+    """A role waits until at most the last `behind` groups of products are under way; of bulk stores, until no more still read. `whole`: a
+    compiler may take the wait for the one that the last group's results need, so it is spelt so."""
 
     behind: int
-    text: str
+    text: str = ""
     of: str = "products"
+    whole: bool = False
 
 
 @dataclass(frozen=True)
 class Touch:
-    """Lines that follow read or write values that products write."""
+    """Lines that follow read or write values that products write, or what these read; `lent`: and the slot of this ring that they read."""
 
     names: tuple[str, ...]
-    text: str
+    text: str = ""
+    lent: str = ""
 
 
 @dataclass(frozen=True)
@@ -257,8 +273,8 @@ class Reach:
 class TensorMemory:
     """What is done with memory in which products leave their sums (PTX: tcgen05): a warp takes it (`alloc`) or gives it back (`free`),
     `name`: its address is read; one thread starts products into a slot of a `ring` of `depth` (`multiply`; `reads`: rings that have the
-    factors); a warp loads from a slot (`load`). `before`, `after`: fences of this memory in front of what tells others, and behind what
-    they told.
+    factors, which go back when they are done: `issued`); a warp loads from a slot (`load`). `before`, `after`: fences of this memory in
+    front of what tells others, and behind what they told.
     """
 
     do: str
@@ -291,7 +307,7 @@ class Block:
     parts, the number of this one and theirs; `role`: who alone runs it; `times`: turns in the mean, where they are counted; `alone`:
     one thread of a block runs it; `row`: of a row of tiles, for pieces that do not begin their tile (later) or begin but do not end it
     (first), or for each block that has another piece of the tile (others); `within`: while tiles have that turn of a ring, so many
-    before this one."""
+    before this one; `numbers`: how its statements call turns of rings; `lone`: its one turn stands behind those of other parts."""
 
     head: str
     body: tuple[Node, ...]
@@ -308,12 +324,14 @@ class Block:
     alone: bool = False
     row: str = ""
     within: tuple[str, int] | None = None
+    numbers: tuple[tuple[str, str], ...] = ()
+    lone: bool = False
 
 
-Order = Barrier | Commit | Landed  # what a target has words for
+Order = Barrier | Commit | Landed | Signal | Done  # what a target has words for, where it has no text
 Role = Signal | Count | Began | Group | Done | Touch | Box | Fence | TensorMemory  # what roles do, spelt where it is written
 Peer = ClusterBarrier | NamedBarrier | Inbox | Flag | Reach  # what blocks and teams do that others see, spelt where it is written
-Node = Line | Access | Role | Peer | Agents | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
+Node = Line | Access | Reads | Role | Peer | Agents | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
 
 
 SPELT = Signal | Count | Group | Done | Touch | Box | Fence | TensorMemory | ClusterBarrier | NamedBarrier | Inbox | Flag  # with a text
@@ -361,14 +379,15 @@ def walk(body: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def spell(body: tuple[Node, ...], words: Callable[[Order], str], depth: int = 1) -> list[str]:
-    """The lines of a plan; `words`: how a target says a barrier and a wait."""
+    """The lines of a plan; `words`: how a target says a barrier, a wait and a signal ("": lines beside it do)."""
     out: list[str] = []
     put = lambda text: out.append("  " * depth + text if text else "")
     for n in body:
         if isinstance(n, Line) or (isinstance(n, SPELT) and n.text):
             put(n.text)
         elif isinstance(n, Order):
-            put(words(n))
+            if text := words(n):
+                put(text)
         elif isinstance(n, Block):
             if n.pragma:
                 put(n.pragma)

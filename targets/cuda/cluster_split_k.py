@@ -111,7 +111,7 @@ def add_up(at: WarpSpecialisedPrinter) -> None:
     """Sends what other blocks finish and adds what they sent to what this block does."""
     parts = at.parts
     assert parts is not None
-    at.settle({name for name, _ in parts.sums})
+    at.touch({name for name, _ in parts.sums})
     thread, memory, barrier = f"(threadIdx.x - {TEAM})", at.memory, f"{at.memory} + {parts.barrier}"
     step = 4 * CHUNK * TEAM * at.workers  # bytes from a thread's chunk to its next
     at.plan(ClusterBarrier("wait", "ac_cluster_wait();"), Inbox("send"))

@@ -195,7 +195,7 @@ def _alternate(at: Facts, skew: Overlapped) -> bool:
 def multiply(at: WarpSpecialisedPrinter, s: Based) -> None:
     """Scales a warpgroup's rows where they lie; its warps read each other's."""
     x, q = at.placer.bulk[s.factor], at.of[s.factor]
-    queues.arrival(at, q)
+    queues.read(at, s.factor)
     kind, bytes_ = STORED[x.buf.dtype.name], x.rows // at.workers * ROW
     slot = f" + {queues.turn(at, q)[0]} * {x.bytes}" if q.depth > 1 else ""
     with at.each(x.boxes, "box"):

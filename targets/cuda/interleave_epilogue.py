@@ -66,9 +66,7 @@ def finish(at: WarpSpecialisedPrinter, end: Over, boxes: Boxes) -> None:
     """Prints the end of a tile."""
     *before, store = inside(end.body)
     maps = tuple(s for s in before if s.op == "map")
-    at.ending = True
-    at.settle({n for s in (*maps, store) for n in (s.dst, *s.srcs)})
-    at.ending = False
+    at.touch({n for s in (*maps, store) for n in (s.dst, *s.srcs)}, at.third_stage.ring if at.third_stage else "")
     if len(maps) < len(before):
         load_c_halves.leave(at, maps)
     else:

@@ -25,7 +25,7 @@ from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, each_box, find_box
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placement import ALIGN
 
-from autocomp.tile.plan import Box, Count, Done, Fence, Signal
+from autocomp.tile.plan import Box, Count, Done, Fence, Reads, Signal
 from autocomp.tile.program import Loop, Stmt
 from autocomp.tile.steps import Scheme, Steps, each, sayings, stmt_of, told
 
@@ -142,26 +142,23 @@ def counter(at: WarpSpecialisedPrinter, b: Beside) -> None:
 
 def send(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """The producer's part of a tile."""
-    slot, phase = _slot(at, b)
-    if at.persistent:
-        at.plan(Signal("wait", "empty", b.turn, b.slots, f"ac_barrier_wait({_barrier(at, b, slot, False)}, 1 ^ ({phase}));"))
+    slot, _ = _slot(at, b)
+    at.plan(Signal("fill", "full", b.turn, b.slots))
     full = _barrier(at, b, slot, True)
     at.put(f"ac_barrier_expect({full}, {b.bytes});")
     x = b.boxes
     with at.over(at.workers * x.repeats, "m"), at.over(x.groups, "g"), at.over(x.parts, "part"):
         to = f"{_place(at, b)} + (m * {x.groups} + g) * {BOX_BYTES} + part * {x.run * 128}"
         at.put(f"ac_bulk_load({to}, &map{b.map}, {full}, {placed(at, x, 'm * 64')});")
-    at.plan(Signal("fill", "full", b.turn, b.slots))
     if at.persistent:
         at.plan(Count(b.turn, f"++{b.turn};"))
 
 
 def receive(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """The operand's values, as the accumulators lie."""
-    slot, phase = _slot(at, b)
     x, name = b.boxes, at.names.of(b.copy.dst)
     near, kind = at.names.fresh("boxes"), STORED[at.bufs[b.copy.dst].dtype.name]
-    at.plan(Signal("wait", "full", b.turn, b.slots, f"ac_barrier_wait({_barrier(at, b, slot, True)}, {phase});"))
+    at.plan(Reads((b.turn,)))
     at.put(f"unsigned char *const {near} = {_own(at, b)};")
     with at.each(x.count, "box"), at.over(4, "q"):
         at.plan(Box("box", "read", (("box", 1),), x.count, b.turn, b.slots))

@@ -11,33 +11,13 @@ from typing import TYPE_CHECKING
 from autocomp.targets.cuda import load_c_halves, queues, third_epilogue_stage
 from autocomp.targets.cuda.load_c_halves import AtTurn
 from autocomp.targets.cuda.short_last_step import LastTurn
-from autocomp.targets.cuda.wgmma import Flight, flight_of
 
-from autocomp.tile.plan import Done
 from autocomp.tile.program import Loop, walk
 from autocomp.tile.steps import Over, by
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
-
-
-def carried(at: WarpSpecialisedPrinter, loop: Loop) -> list[Flight]:
-    """The products that are still under way at the end of an iteration."""
-    left: list[Flight] = []
-    for n in loop.body:
-        if isinstance(n, Loop):
-            touched = {x for s, _ in walk(n.body) for x in (s.dst, *s.srcs)}
-            left = at.parted(left, touched)[1] if n.kind == "when" else [*left, *carried(at, n)]
-        elif n.op == "mma":
-            a = at.place.products[n].a
-            if a not in at.placer.laid and a not in at.placer.bulk:
-                left = at.parted(left, {n.dst})[1]
-            left = [*left, flight_of(at, n)]
-        elif not (n.op == "copy" and n.dst in at.of):
-            left = at.parted(left, {n.dst, *n.srcs})[1]
-    return [Flight(f.stmt, f.queues, True) for f in left]
-
 
 LONG = 32  # turns of a loop that no compiler prints behind each other of itself
 
@@ -49,13 +29,11 @@ def iterate(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue]) 
     first, parts = "0", 1 + len(cuts) + bool(short)
     for k, cut in enumerate(cuts):
         _part(at, n, loop, mine, begin, first, str(cut.turn), (k, parts))
-        at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
         load_c_halves.at_cut(at, cut.second)
         first = str(cut.turn)
     if short:
         last = str(int(total) - 1)
         _part(at, n, loop, mine, begin, first, last, (parts - 2, parts))
-        at.flights = [Flight(f.stmt, f.queues, True) for f in at.flights]
         first, at.steps = last, short.steps
     _part(at, n, loop, mine, begin, first, total, (parts - 1, parts))
     at.steps = 0
@@ -72,25 +50,16 @@ def _part(at: WarpSpecialisedPrinter, n: Over, loop: Loop, mine: list[Queue], be
     """
     it = at.names.fresh("it")
     at.turn_of = it if first == "0" else ""
-    for f in at.flights:
-        f.since = it if f.carried and first == "0" else ""
     turns = int(end) - int(first) if first.isdigit() and end.isdigit() else LONG + 1
+    alone = turns == 1 and part[0] == part[1] - 1
     whole = 1 < turns <= LONG  # else compilers print all turns behind each other
-    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})", unroll=whole, most=int(whole), again=it, part=part):
+    with at.block(f"for (int {it} = {first}; {it} < {end}; ++{it})", unroll=whole, most=int(whole), again=it, part=part, lone=alone):
         at.bases(loop, begin(it))
-        at.waited -= {q.name for q in mine}
         # warpgroups that share rows stop for each other anyway: the slot is free one product sooner
-        at.settle({f.stmt.dst for f in at.flights if f.carried and at.laid_by(f)})
+        at.touch({s.dst for s, _ in walk(loop.body) if s.op == "mma" and at.place.products[s].a in at.placer.laid})
         at.run(n.body)
         if at.third_stage and first == "0":
             third_epilogue_stage.give_back(at, mine[0], it)
-        old = [f for f in at.flights if f.carried]
-        if old:
-            at.flights = [f for f in at.flights if not f.carried]
-            behind = 0 if turns == 1 and part[0] == part[1] - 1 else len(at.flights)
-            at.plan(Done(len(at.flights), f"ac_team_wait<{behind}>();"))
-            for f in old:
-                at.release(f)
         queues.turned(at, loop)
     for a in loop.axes:
         at.base.pop(a)

@@ -29,7 +29,7 @@ from autocomp.targets.simt.placement import ALIGN
 from autocomp.ir.body import Map
 from autocomp.ir.types import SHORT_FLOATS, DType
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Box, Fence, Line
+from autocomp.tile.plan import Block, Box, Fence, Line, Node
 from autocomp.tile.program import Loop, Stmt, Value
 from autocomp.tile.steps import Over, Scheme, Steps, by, loops, restated
 
@@ -140,8 +140,8 @@ def bits(x: float, dtype: DType) -> int:
     return int(np.asarray(x, np.float16 if dtype.name == "f16" else ml_dtypes.bfloat16).view(np.uint16))
 
 
-def settled(at: WarpSpecialisedPrinter, s: Ones) -> None:
+def settled(at: WarpSpecialisedPrinter, s: Ones) -> tuple[Node, ...]:
     """The product has arrived: the sum, by its own name."""
-    at.put(f"ac_keep({s.registers});")
-    with at.over(at.place.layouts[s.total].registers):
-        at.put(f"{at.names.of(s.total)}[r] = {s.registers}[2 * r];")
+    count, sums = at.place.layouts[s.total].registers, Line(f"{at.names.of(s.total)}[r] = {s.registers}[2 * r];")
+    every = Block(f"for (int r = 0; r < {count}; ++r)", (sums,), "#pragma unroll" if count > 1 else "")
+    return Line(f"ac_keep({s.registers});"), every

@@ -6,13 +6,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import exp2_scores, mbarriers, mma_row_sums, warpgroup_order
-from autocomp.targets.cuda.queues import arrival
+from autocomp.targets.cuda import exp2_scores, mma_row_sums, warpgroup_order
 from autocomp.targets.cuda.softmax_overlap import Overlapped
 from autocomp.targets.cuda.unroll_ring import Unrolled
 from autocomp.targets.cuda.wgmma import multiply, packing
 
-from autocomp.tile.plan import Count
+from autocomp.tile.plan import Count, Reads
 from autocomp.tile.program import Loop, Stmt, walk
 from autocomp.tile.steps import Over, Step, by, stmt_of
 
@@ -40,16 +39,15 @@ def print_overlapped(printer: WarpSpecialisedPrinter, n: Over, loop: Loop, mine:
     if in_order:
         warpgroup_order.begin_order(printer)
     if unrolled:
-        printer.slots = {q.name: mbarriers.turn(f"({it} - 1)" if q in late else it, unrolled.times) for q in mine}
+        printer.numbers = {q.name: f"({it} - 1)" if q in late else it for q in mine}
         printer.put(f"#pragma unroll {unrolled.times}")
-    with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})", again=it, begins=1):
+    with printer.block(f"for (int {it} = 1; {it} < {printer.turns(loop)}; ++{it})", again=it, begins=1,
+                       numbers=tuple(printer.numbers.items())):  # fmt: skip
         _turn(printer, x, it, in_order)
-    printer.slots = {}
-    printer.waited -= {q.name for q in late}
+    printer.numbers = {}
     multiply(printer, skew.late, x.packed)
     if printer.persistent:  # the next tile's turns begin before this product is done
         step(printer, late)
-        printer.flights[-1].carried = True
     for a in loop.axes:
         printer.base.pop(a, None)
     return {printer.row_sums.total} if printer.row_sums else set()
@@ -77,7 +75,6 @@ def _first_turn(printer: WarpSpecialisedPrinter, x: _Turns) -> None:
     """A tile's first turn, which has no late product."""
     with printer.block(""):
         printer.bases(x.loop, "0")
-        printer.waited -= {q.name for q in x.soon}
         if printer.exp2_scores:
             exp2_scores.multiply(printer, printer.exp2_scores)
         printer.run(x.first)
@@ -85,7 +82,7 @@ def _first_turn(printer: WarpSpecialisedPrinter, x: _Turns) -> None:
             exp2_scores.first_weights(printer, printer.exp2_scores, x.skew, x.weights, x.packed, x.pack)
         else:
             _first_weights(printer, x.skew)
-            printer.settle(x.scores)
+            printer.touch(x.scores)
             printer.put(x.pack)
         step(printer, x.soon)
 
@@ -94,13 +91,10 @@ def _turn(printer: WarpSpecialisedPrinter, x: _Turns, it: str, in_order: bool) -
     """The scores' products, the late product of the turn before, and the maps between."""
     skew, weights = x.skew, x.weights
     printer.bases(x.loop, it)
-    printer.waited -= {q.name for q in x.soon}
-    for q in x.soon:
-        arrival(printer, q)
+    printer.plan(Reads(tuple(q.name for q in x.soon)))
     if in_order:
         warpgroup_order.await_turn(printer)
     printer.run(x.first)
-    printer.waited -= {q.name for q in x.late}
     multiply(printer, skew.late, x.packed)
     if in_order:
         warpgroup_order.pass_turn(printer)
@@ -112,7 +106,7 @@ def _turn(printer: WarpSpecialisedPrinter, x: _Turns, it: str, in_order: bool) -
         printer.run((*skew.maps, *weights))
         if weights:
             printer.put(x.pack)
-    printer.settle(x.scores)
+    printer.touch(x.scores)
     due = _due(printer, skew.when, x.packed)
     with printer.block(due) if due else nullcontext():  # a branch: the wait for the late product stays behind the weights
         printer.run(skew.rare)
@@ -132,7 +126,7 @@ def _turn(printer: WarpSpecialisedPrinter, x: _Turns, it: str, in_order: bool) -
 
 def _late_is_done(printer: WarpSpecialisedPrinter, x: _Turns, products: set[str]) -> None:
     """Waits for these products, the late one among them, and gives its factors' slots back."""
-    printer.settle(products)
+    printer.touch(products)
     printer.put(f"ac_keep({x.packed});")
     step(printer, x.late)
 

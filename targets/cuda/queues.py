@@ -16,11 +16,13 @@ from autocomp.targets.simt.expressions import index
 
 from autocomp.tile import agents
 from autocomp.tile.agents import Again, Work
-from autocomp.tile.plan import Count, Signal
+from autocomp.tile.plan import Count, Reads, Signal
 from autocomp.tile.program import Loop, Stmt, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
+
+OTHERS = "wave % 4 > 0"  # all but a warpgroup's first warp
 
 
 @dataclass
@@ -68,13 +70,23 @@ def readers(at: WarpSpecialisedPrinter, q: Queue) -> int:
     return at.together if any(s.dst in at.for_all for s in q.copies) else 1
 
 
-def give_back(at: WarpSpecialisedPrinter, q: Queue, slot: str, guard: str, back: int = 0, when: str = "", loop: str = "") -> None:
-    """Tell the producers that write into a slot that this warp has read it; `back`, `when`, `loop`: as in `Signal`."""
-    empty = barrier(at, q, slot, False)
-    text = f"if ({guard}lane == 0) ac_barrier_arrive({empty});"
-    if readers(at, q) > 1:
-        text = f"if ({guard}lane < {at.together}) ac_barrier_arrive_at({empty}, lane);"
-    at.plan(Signal("arrive", "empty", q.name, q.depth, text, back, when, loop, readers(at, q) > 1))
+def spelt(at: WarpSpecialisedPrinter, n: Signal) -> str:
+    """A signal about a ring's slot: of a warp that has read it, to all producers that write into it."""
+    if n.do == "fill":
+        return ""
+    q, full = at.rings[n.queue], n.what == "full"
+    slot, phase = turn(at, q, f"({q.name} - {n.back})" if n.back else n.number)
+    of = barrier(at, q, slot, full)
+    if n.do == "wait":
+        return f"ac_barrier_wait({of}, {phase if full else f'1 ^ ({phase})'});"
+    guard = {"again": f"{n.loop} > 0 && ", "never": f"{OTHERS} && "}.get(n.when, "")
+    who, arrive = (f"lane < {at.together}", f"_at({of}, lane)") if n.far else ("lane == 0", f"({of})")
+    return f"if ({guard}{who}) ac_barrier_arrive{arrive};"
+
+
+def read(at: WarpSpecialisedPrinter, *names: str) -> None:
+    """Lines that follow read these factors, where they are copied."""
+    at.plan(Reads(tuple(q.name for x in names if (q := at.of.get(x)))))
 
 
 def barrier(at: WarpSpecialisedPrinter, q: Queue, slot: str, full: bool = True) -> str:
@@ -95,19 +107,11 @@ def barriers_of(at: WarpSpecialisedPrinter, q: Queue, emptied: int) -> None:
         at.put(f"ac_barrier_init({barrier(at, q, 'i', False)}, {emptied});")
 
 
-def turn(at: WarpSpecialisedPrinter, q: Queue) -> tuple[str, str]:
-    """(slot, parity) of the queue's current turn."""
+def turn(at: WarpSpecialisedPrinter, q: Queue, number: str = "") -> tuple[str, str]:
+    """(slot, parity) of the queue's turn of that number, or its current one."""
     if q.resident or (q.loop is None and not at.persistent):
         return "0", "0"
-    return at.slots.get(q.name) or mbarriers.turn(q.name, q.depth)
-
-
-def arrival(at: WarpSpecialisedPrinter, q: Queue) -> None:
-    """Wait once a turn until a queue's bytes have landed."""
-    if q.name not in at.waited:
-        slot, phase = turn(at, q)
-        at.plan(Signal("wait", "full", q.name, q.depth, f"ac_barrier_wait({barrier(at, q, slot)}, {phase});"))
-        at.waited.add(q.name)
+    return mbarriers.turn(number or at.numbers.get(q.name, q.name), q.depth)
 
 
 def turned(at: WarpSpecialisedPrinter, loop: Loop | None) -> None:
@@ -144,11 +148,10 @@ def span(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[Callable[[str], str], 
 
 
 def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
-    """Wait for a free slot, announce its bytes, start its copies; of the first turns, those that are not ahead already."""
-    slot, phase = turn(at, q)
+    """Announce a slot's bytes, start its copies; of the first turns, those that are not ahead already."""
+    slot, _ = turn(at, q)
     counted = (q.loop is not None or at.persistent) and not q.resident
-    if counted:
-        at.plan(Signal("wait", "empty", q.name, q.depth, f"ac_barrier_wait({barrier(at, q, slot, False)}, 1 ^ ({phase}));"))
+    at.plan(Signal("fill", "full", q.name, q.depth, far=readers(at, q) > 1))
     early = at.prefetched.constants if at.prefetched and at.prefetched.queue is q else ()
     if early and counted:
         with at.block(f"if ({q.name} >= {at.prefetched.turns})"):  # type: ignore[union-attr]
@@ -157,7 +160,6 @@ def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
     elif not early:
         expect(at, q, slot)
     start(at, q, [s for s in q.copies if s not in early], q.name, slot)
-    at.plan(Signal("fill", "full", q.name, q.depth, far=readers(at, q) > 1))
 
 
 def expect(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:
@@ -180,15 +182,3 @@ def start(at: WarpSpecialisedPrinter, q: Queue, copies: Iterable[Stmt], number: 
                 at.put(f"if (ac_cluster_rank() == {whose}) ac_bulk_load_all<{at.together}>({rest});")
             else:
                 at.put(f"ac_bulk_load{at.once(x.view, 16 // x.view.dtype.bytes)}({rest});")
-
-
-def ends(at: WarpSpecialisedPrinter, q: Queue, s: Stmt) -> bool:
-    """Whether the slot of a queue may be free behind a product: of an iteration, or of a tile that has no loop around it."""
-    around = next(loops for x, loops in walk(at.p.body) if x is s)
-    return q.loop is not None or (at.persistent and not q.resident and all(x.kind == "grid" for x in around))
-
-
-def last_reader(at: WarpSpecialisedPrinter, q: Queue) -> Stmt:
-    """The last product of the program that reads what a queue brings."""
-    names = {s.dst for s in q.copies}
-    return [s for s, _ in walk(at.p.body) if s.op == "mma" and names & set(s.srcs)][-1]

@@ -118,7 +118,7 @@ def pieces(at: WarpSpecialisedPrinter, s: StreamK, first: Loop) -> Iterator[None
 def mend(at: WarpSpecialisedPrinter, s: StreamK) -> str:
     """Behind the loop: leaves the sums of a piece that does not begin its tile, adds those of a tile's other pieces to the first's.
     The condition under which this block finishes the tile."""
-    at.settle(set(s.sums))
+    at.touch(s.sums)
     each = at.turns(s.loop)
     thread = f"(threadIdx.x - {TEAM})"
     flag = lambda block: f"(unsigned *){SCRATCH} + {block}"

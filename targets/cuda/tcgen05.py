@@ -35,7 +35,7 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Barrier, Block, Box, Count, Done, Draft, Fence, Node, Signal, TensorMemory
+from autocomp.tile.plan import Barrier, Block, Box, Count, Done, Draft, Fence, Node, Order, Reads, Signal, TensorMemory
 from autocomp.tile.program import Buf, Stmt, TileProgram
 from autocomp.tile.steps import Over, Steps, by, steps_of, stmt_of
 
@@ -86,6 +86,7 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         depth = 2 if self.persistent and 2 * self.across <= columns else 1
         self.sums = Queue(self.names.fresh("sums"), None, [], depth)
         self.sums.at = place.reserve(16 * depth, 8)
+        self.rings[self.sums.name] = self.sums
         self.named_at, self.tensor_name = place.reserve(4, 4), self.names.fresh("tensor")
         self.taken_columns = max(LEAST, 1 << (self.across * depth - 1).bit_length())
         if self.taken_columns > columns:
@@ -144,12 +145,10 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         queues.counters(self)
         self.next_sums(begin=True)
         with self.tiles():
-            slot, phase = queues.turn(self, self.sums)
             if self.persistent:
-                self.say("wait", "empty", f"ac_barrier_wait({queues.barrier(self, self.sums, slot, False)}, 1 ^ ({phase}));")
-            self.waited -= {q.name for q in self.queues if q.loop is None}
+                self.say("wait", "empty")
             self.turns_of(body, "")
-            self.say("fill", "full", f"ac_tensor_commit({queues.barrier(self, self.sums, slot)});")
+            self.say("fill", "full")
             queues.turned(self, None)
             self.next_sums()
 
@@ -161,7 +160,6 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
                 if turn or n.loop.until or not all(isinstance(x := self.p.extent(a), int) and x > 0 for a in n.loop.axes):
                     raise self.placer.refuse(f"a loop over {', '.join(n.loop.axes)} has no fixed number of turns")
                 with self.block(f"for (int {it} = 0; {it} < {self.turns(n.loop)}; ++{it})", again=it):
-                    self.waited -= {q.name for q in self.queues if q.loop is n.loop}
                     self.turns_of(n.body, it)
                     queues.turned(self, n.loop)
             elif (s := stmt_of(n)) and by(n, Issue):
@@ -171,10 +169,8 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         """The instructions of one step, for each consumer's rows, and the commit that gives its slots back."""
         pr = replace(self.place.products[s], repeat=(self.workers, 1), waves=(1, 1))
         i, mine = pr.instruction, list(dict.fromkeys(q.name for x in (pr.a, pr.b) if (q := self.of.get(x))))
-        rings = [q for q in self.queues if q.name in mine]
-        for q in rings:
-            queues.arrival(self, q)
-        self.plan(self.after(), TensorMemory("multiply", ring=self.sums.name, depth=self.sums.depth, reads=tuple(mine)))
+        reads = tuple(q.name for q in self.queues if q.name in mine)
+        self.plan(Reads(reads), self.after(), TensorMemory("multiply", ring=self.sums.name, depth=self.sums.depth, reads=tuple(mine)))
         kind, how = KINDS[i.factor or i.types[0]][0], encoded(pr, deep(self, pr.a, pr), deep(self, pr.b, pr))
         slot, _ = queues.turn(self, self.sums)
         to = f"{self.tensor_name}{f' + {slot} * {self.across}' if self.sums.depth > 1 else ''}{f' + m * {i.n}' if self.workers > 1 else ''}"
@@ -182,10 +178,7 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         with self.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True), self.over(self.workers, "m"):
             factors = f"{descriptor(self, pr.a, True, pr)}, {descriptor(self, pr.b, False, pr)}"
             self.put(f"ac_tensor_mma_{kind}({to}, {factors}, {how:#x}u, {keep});")
-        for q in rings:
-            if queues.ends(self, q, s):
-                empty = queues.barrier(self, q, queues.turn(self, q)[0], False)
-                self.plan(Signal("fill", "empty", q.name, q.depth, f"ac_tensor_commit({empty});"))
+        self.plan(TensorMemory("issued", reads=reads))
 
     # ---- consumers
     def consume(self, role: Over) -> None:
@@ -201,8 +194,8 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
             self.put(f"unsigned char *const {self.boxes} = {self.memory} + {at}{f' + wave / 4 * {size}' if self.workers > 1 else ''};")
         with self.tiles():
             self.run(front)
-            slot, phase = queues.turn(self, self.sums)
-            self.say("wait", "full", f"ac_barrier_wait({queues.barrier(self, self.sums, slot)}, {phase});")
+            slot, _ = queues.turn(self, self.sums)
+            self.say("wait", "full")
             self.plan(self.after())
             rows = f"({self.tensor_name} + (wave % 4 << 21){f' + {slot} * {self.across}' if self.sums.depth > 1 else ''}"
             rows += f" + wave / 4 * {self.across // self.workers})" if self.workers > 1 else ")"
@@ -215,7 +208,7 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
                 self.box = ""
             if self.persistent:
                 self.plan(self.before())
-                self.say("arrive", "empty", f"if (lane == 0) ac_barrier_arrive({queues.barrier(self, self.sums, slot, False)});")
+                self.say("arrive", "empty")
             self.next_sums()
         if what.boxes:
             self.plan(Done(0, "if (threadIdx.x % 128 == 0) ac_bulk_drain();", "stores"))
@@ -249,9 +242,15 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         each = self.held.columns // step
         return self.block(f"for (int {var} = {self.box} * {each}; {var} < {self.box} * {each} + {each}; ++{var})", unroll=True)
 
-    def say(self, do: str, what: str, text: str) -> None:
+    def say(self, do: str, what: str) -> None:
         """To the other roles, of the sums' slot."""
-        self.plan(Signal(do, what, self.sums.name, self.sums.depth, text))
+        self.plan(Signal(do, what, self.sums.name, self.sums.depth))
+
+    def words(self, n: Order) -> str:
+        if isinstance(n, Signal) and n.do == "fill" and (n.what == "empty" or n.queue == self.sums.name):
+            slot, _ = queues.turn(self, q := self.rings[n.queue])
+            return f"ac_tensor_commit({queues.barrier(self, q, slot, n.what == 'full')});"
+        return super().words(n)
 
     def next_sums(self, begin: bool = False) -> None:
         """A role's number of the tile's sums, where there are several tiles."""

@@ -22,7 +22,7 @@ from autocomp.targets.cuda.team_placer import ROWS
 from autocomp.targets.cuda.tma import CHUNK, Bulk
 from autocomp.targets.cuda.tma_store import BOX_BYTES, PLACES, ThirdStage
 
-from autocomp.tile.plan import Done
+from autocomp.tile.plan import Done, Signal
 from autocomp.tile.program import Loop, Stmt
 from autocomp.tile.steps import Over, Step, Steps, bodies, by, sayings, stmt_of, told
 
@@ -65,13 +65,8 @@ def _found(at: Facts, loop: Loop, rest: Step) -> ThirdStage | None:
     return ThirdStage(queue.name, queue.depth, x.offset, x.bytes, own) if found else None
 
 
-def keep(at: WarpSpecialisedPrinter, q: Queue, slot: str) -> None:
-    """Behind a tile's last product: the slot is given back but by each warpgroup's first warp, which starts its stores."""
-    queues.give_back(at, q, slot, "wave % 4 > 0 && ", when="never")
-
-
 def give_back(at: WarpSpecialisedPrinter, q: Queue, turn: str) -> None:
-    """In a tile's first turn, while its product runs: the rest of what the tile before has kept."""
+    """In a tile's first turn, while its product runs: what a warpgroup's first warp, which starts its stores, kept of the tile before."""
     with at.block(f"if ({turn} == 0 && {q.name} > 0 && wave % 4 == 0 && lane == 0)"):
         at.plan(Done(0, "ac_bulk_wait<0>();", "stores"))
-        queues.give_back(at, q, f"({q.name} - 1) % {q.depth}", "", 1, "first", turn)
+        at.plan(Signal("arrive", "empty", q.name, q.depth, back=1, when="first", loop=turn, far=queues.readers(at, q) > 1))

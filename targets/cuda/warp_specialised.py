@@ -3,7 +3,7 @@ shared memory, the consumer warpgroups multiply what has arrived (wgmma) and run
 consumers (setmaxnreg).
 
 Who does what are the steps that passes leave (`passes`); the producer's are spelt by `producer`, products by `wgmma`. Waits, releases and
-drains are inferred from what each statement touches.
+drains are inferred from what each statement touches (`tile.signals`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from autocomp.targets.cuda import (
     load_c,
     load_c_halves,
     mainloop,
-    mma_row_sums,
     multicast,
     passes,
     ping_pong,
     prefetch_constants,
     prefetch_epilogue,
     queues,
-    third_epilogue_stage,
     warpgroup_order,
     wgmma,
 )
@@ -43,7 +41,6 @@ from autocomp.targets.cuda.stream_k import find_stream_k, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.cuda.tma_store import ThirdStage, TmaStore, descriptor_of, store_boxes
 from autocomp.targets.cuda.warp_specialise import tile_of_role
-from autocomp.targets.cuda.wgmma import Flight
 from autocomp.targets.simt.expressions import literal
 from autocomp.targets.simt.facts import scheduled
 from autocomp.targets.simt.pdl import AwaitLaunches
@@ -55,7 +52,7 @@ from autocomp.targets.simt.thread_partials import defer, settle
 from autocomp.errors import UnsupportedOp
 from autocomp.forks import kept_property
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Touch
+from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Signal, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by, steps_of, stmt_of
 
@@ -89,18 +86,15 @@ class WarpSpecialisedPrinter(Printer):
         self.for_all: frozenset[str] = frozenset()  # factors that blocks of a cluster bring for each other
         self.doing: Step | None = None  # the step being printed
         self.third_stage: ThirdStage | None = None  # where a third box lies
-        self.ending = False  # the last products of a tile are being waited for
-        self.waited: set[str] = set()
+        self.rings = {q.name: q for q in self.queues}
         self.in_turn = False  # products of a step start in the warpgroups' order
         self.row_sums: Ones | None = None  # what the product of a loop being printed sums
         self.exp2_scores: Based | None = None  # how its scores come as exponents
         self.narrow = False  # the graph rounds its products to half types
-        self.slots: dict[str, tuple[str, str]] = {}  # of a ring whose loop is unrolled: slot and parity by the iteration's number
+        self.numbers: dict[str, str] = {}  # of a ring whose loop is unrolled: its turn by the iteration's number
         self.turn_of = ""  # the number of the loop's turn being printed, where it may be the first one
-        self.flights: list[Flight] = []
         self.started = Draft()  # what all threads do before the roles part
         self.wrappers: dict[str, str] = {}
-        self.returned: set[str] = set()  # queues of tiles whose slot of this tile is given back
         self.descriptors: dict[tuple[str, bool, bool, int], str] = {}  # of a factor (a warpgroup's own part, along its rows) -> variable
         self.stored = False
         self.prefetched: PrefetchedConstants | None = None  # constants that do not wait for earlier launches
@@ -114,7 +108,9 @@ class WarpSpecialisedPrinter(Printer):
     def words(self, n: Order) -> str:
         if isinstance(n, Barrier) and n.agents == self.agents:
             return n.text or f"ac_barrier_sync(1, {TEAM * self.workers});"
-        return super().words(n)
+        if isinstance(n, Done):
+            return f"ac_team_wait<{0 if n.whole else n.behind}>();"
+        return queues.spelt(self, n) if isinstance(n, Signal) else super().words(n)
 
     @kept_property
     def facts(self) -> Facts:
@@ -133,6 +129,8 @@ class WarpSpecialisedPrinter(Printer):
         steps = self.schedule()
         producer, consumers = (n for n in steps if isinstance(n, Over))
         self.load_c, self.for_all = load_c.reserved(self, steps), multicast.for_all(steps)
+        if self.load_c:
+            self.rings[self.load_c.turn] = queues.Queue(self.load_c.turn, None, [], self.load_c.slots, at=self.load_c.barrier)
         self.put("extern __shared__ __align__(1024) unsigned char smem[];")
         if self.memory == "own":
             self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
@@ -188,15 +186,9 @@ class WarpSpecialisedPrinter(Printer):
         self.declare()
         _, body = tile_of_role(role)
         with self.tiles():
-            self.waited -= {q.name for q in self.queues if q.loop is None}
-            self.returned.clear()
             self.run(body)
             if self.persistent:
-                self.settle({f.stmt.dst for f in self.flights})
-                self.flights = []
-                for q in self.queues:
-                    if q.loop is None and not q.resident and q.name not in self.returned:
-                        queues.give_back(self, q, queues.turn(self, q)[0], "")
+                self.touch(self.accumulators)
                 queues.turned(self, None)
         warpgroup_order.end_order(self)
 
@@ -257,7 +249,7 @@ class WarpSpecialisedPrinter(Printer):
                     self.run(n.body)
             elif s := stmt_of(n):
                 if s.op != "mma":
-                    self.settle({s.dst, *s.srcs})
+                    self.touch({s.dst, *s.srcs})
                 getattr(self, s.op)(s)
 
     def load(self, s: Stmt, t: Tensor) -> None:
@@ -268,32 +260,16 @@ class WarpSpecialisedPrinter(Printer):
         else:
             super().load(s, t)
 
-    def settle(self, names: set[str]) -> None:
-        """Wait for the products under way whose accumulators or register factors are touched."""
-        done, left = self.parted(self.flights, names)
-        if not done:
-            return
-        self.plan(Done(len(left), f"ac_team_wait<{len(left)}>();"))
-        self.flights = left
-        for f in done:
-            self.release(f)
-            for x in self.laid_by(f):
-                self.before_read(x)
-        for name in dict.fromkeys(f.stmt.dst for f in done):
-            self.plan(Touch((name,), f"ac_keep({self.names.of(name)});"))
-        if self.row_sums and any(f.sums for f in done):
-            mma_row_sums.settled(self, self.row_sums)
+    def touch(self, names: Iterable[str], lent: str = "") -> None:
+        """What follows touches these values, which products may write or read; `lent`: as in `plan.Touch`."""
+        under_way = {*self.accumulators, *self.placer.laid, *((self.row_sums.total,) if self.row_sums else ())}
+        if mine := under_way.intersection(names):
+            self.plan(Touch(tuple(sorted(mine)), lent=lent))
 
-    def parted(self, flights: list[Flight], names: set[str]) -> tuple[list[Flight], list[Flight]]:
-        """Products under way, in their order: those that must be done before these values are touched, and the others."""
-        sums = lambda f: {self.row_sums.total} if self.row_sums and f.sums else set()
-        touched = [i for i, f in enumerate(flights, 1) if f.stmt.dst in names or (self.laid_by(f) | sums(f)) & names]
-        end = touched[-1] if touched else 0
-        return flights[:end], flights[end:]
-
-    def laid_by(self, f: Flight) -> set[str]:
-        """The factor that consumers have laid for a product under way."""
-        return {self.place.products[f.stmt].a} & self.placer.laid.keys()
+    @kept_property
+    def accumulators(self) -> frozenset[str]:
+        """What products write."""
+        return frozenset(s.dst for s, _ in walk(self.p.body) if s.op == "mma")
 
     def share(self, name: str) -> None:
         self.before_write(name)
@@ -302,22 +278,6 @@ class WarpSpecialisedPrinter(Printer):
     def tree_key(self, key: str, bytes_: int) -> str:
         """Trees take turns in one place: memory is short where kernels have roles."""
         return f"tree of {bytes_} bytes"
-
-    def release(self, f: Flight) -> None:
-        """Give back the slots that a finished product was the last to read: those of this turn, or of the turn before."""
-        for name in f.queues:
-            q = next(x for x in self.queues if x.name == name)
-            if q.loop is None:
-                queues.give_back(self, q, queues.turn(self, q)[0], "")
-                self.returned.add(q.name)
-                continue
-            guard = f"{f.since} > 0 && " if f.since else ""
-            back = f"({q.name} - 1) % {q.depth}" if q.depth > 1 else "0"
-            slot = back if f.carried else queues.turn(self, q)[0]
-            if self.third_stage and self.ending and self.third_stage.ring == q.name:
-                third_epilogue_stage.keep(self, q, slot)
-            else:
-                queues.give_back(self, q, slot, guard, int(f.carried), "again" if f.since else "", f.since)
 
     def condition(self, when: Loop) -> str:
         """The name of a flag that says whether a `when` is due: on what each worker holds of the value. It is alike in a wave; in all
@@ -334,7 +294,7 @@ class WarpSpecialisedPrinter(Printer):
 
     def loop(self, n: Over, loop: Loop) -> None:
         if loop.kind == "when":
-            self.settle({x for s, _ in walk(loop.body) for x in (s.dst, *s.srcs)})
+            self.touch({x for s, _ in walk(loop.body) for x in (s.dst, *s.srcs)})
             with self.block(f"if ({self.condition(loop)})"):
                 self.run(n.body)
             return
@@ -342,35 +302,25 @@ class WarpSpecialisedPrinter(Printer):
         if not mine:
             super().loop(n, loop)
             return
+        self.touch(self.accumulators)
         if skew := by(n, Overlapped):
-            self.settle({f.stmt.dst for f in self.flights})
             late = defer(self, n)
             made = print_overlapped(self, n, loop, mine, skew)
             self.deferred -= made
             settle(self, replace(late, sums=tuple(s for s in late.sums if s.dst not in made)))
             return
-        before, self.flights = self.flights, mainloop.carried(self, loop)
-        if before:
-            names = {f.stmt.dst for f in before}
-            carried, self.flights = self.flights, before
-            self.settle(names)
-            self.flights = carried
         late = defer(self, n)
         mainloop.iterate(self, n, loop, mine)
         settle(self, late)
-        self.flights = [Flight(f.stmt, f.queues if self.persistent else (), True) for f in self.flights]
 
     def mma(self, s: Stmt) -> None:
         pr = self.place.products[s]
-        for name in (pr.a, pr.b):
-            q = self.of.get(name)
-            if q is not None:
-                queues.arrival(self, q)
+        queues.read(self, pr.a, pr.b)
         packed = ""
         if pr.a in self.placer.laid:
             self.before_read(pr.a)
         elif pr.a not in self.placer.bulk:  # a factor from registers: packed, so that its values may be made anew meanwhile
-            self.settle({s.dst})
+            self.touch({s.dst})
             packed, pack = wgmma.packing(self, pr)
             self.put(pack)
         wgmma.issue_product(self, s, packed)

@@ -1,23 +1,24 @@
 """Products of warpgroups (PTX: wgmma.mma_async), from operands in shared memory that descriptors name, or a first operand in registers.
 
-A product is issued step by step in depth, is under way (`Flight`) until its accumulator is touched, and then frees the slots that it was
-the last to read. Descriptors are made once and moved on by additions.
+A product is issued step by step in depth, and is under way until its accumulator is touched. Descriptors are made once and moved on by
+additions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cuda import mma_row_sums
 from autocomp.targets.cuda.mma_zero_init import Overwrite
-from autocomp.targets.cuda.queues import arrival, ends, last_reader, turn
+from autocomp.targets.cuda.queues import read, turn
 from autocomp.targets.cuda.team_placer import Laid
 from autocomp.targets.cuda.tma import Bulk
 from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import Product
 
-from autocomp.tile.plan import Began, Group, Line
+from autocomp.tile.plan import Access, Began, Group, Line, Node, Touch
 from autocomp.tile.program import Stmt, TileProgram, walk
 from autocomp.tile.steps import by, stmt_of
 
@@ -25,17 +26,6 @@ if TYPE_CHECKING:
     from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 
 PTX = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "i32": "s32"}  # types that PTX names otherwise
-
-
-@dataclass
-class Flight:
-    """A product under way: its accumulator and register factor must not be touched; then its queues' slots are free."""
-
-    stmt: Stmt
-    queues: tuple[str, ...]
-    carried: bool = False  # begun in the turn before
-    sums: str = ""  # a second accumulator
-    since: str = ""  # the variable of the loop in whose first turn there was none
 
 
 def packing(at: WarpSpecialisedPrinter, pr: Product) -> tuple[str, str]:
@@ -47,8 +37,7 @@ def packing(at: WarpSpecialisedPrinter, pr: Product) -> tuple[str, str]:
 
 def multiply(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
     """A product whose first factor has been packed into registers."""
-    pr = at.place.products[s]
-    arrival(at, at.of[pr.b])
+    read(at, at.place.products[s].b)
     issue_product(at, s, packed)
 
 
@@ -58,9 +47,13 @@ def issue_product(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
     acc = at.names.of(s.dst)
     i, (rm, rn) = pr.instruction, pr.repeat
     per = i.n // 2
-    if not any(f.stmt.dst == s.dst and not f.carried for f in at.flights):  # else it goes on where nothing may touch
-        at.put(f"ac_keep({acc});")
-    sums = at.row_sums.registers if at.row_sums and at.row_sums.product is s else ""
+    more = at.row_sums if at.row_sums and at.row_sums.product is s else None
+    sums = more.registers if more else ""
+    mine = tuple(dict.fromkeys(q.name for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None))
+    laid = tuple(n for n in (pr.a, pr.b) if n in at.placer.laid)
+    keep, behind = f"ac_keep({acc});", mma_row_sums.settled(at, more) if more else ()
+    over: tuple[Node, ...] = (*(Access(n, False) for n in laid), Touch((s.dst,), keep), *behind)
+    at.plan(Began((s.dst, *([more.total] if more else ())), mine, (*laid, *(["ones"] if more else ())), (Line(keep),), over))
     if sums:
         at.put(f"ac_keep({sums});")
     at.put("ac_team_fence();")
@@ -69,20 +62,9 @@ def issue_product(at: WarpSpecialisedPrinter, s: Stmt, packed: str) -> None:
     with at.block(f"for (int kk = 0; kk < {at.steps or pr.steps}; ++kk)", unroll=True), at.over(rm, "m"), at.over(rn, "n"):
         a = f"&{packed}[(m * {pr.steps} + kk) * 4]" if packed else descriptor(at, pr.a, True, pr)
         keep = "1" if first is None else "kk > 0" if not first.turn else f"{at.turn_of} > 0 || kk > 0" if at.turn_of else "1"
-        more = f"{sums}, " if sums else ""
-        at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {more}{a}, {descriptor(at, pr.b, False, pr)});")
-    mine = tuple(dict.fromkeys(q.name for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None))
-    laid = (*(n for n in (pr.a, pr.b) if n in at.placer.laid), *(("ones",) if sums else ()))
-    at.plan(Began(s.dst, mine, laid), Group("ac_team_commit();"))
-    at.flights.append(flight_of(at, s))
-
-
-def flight_of(at: WarpSpecialisedPrinter, s: Stmt) -> Flight:
-    """A product that has been started."""
-    pr = at.place.products[s]
-    queues = [q for name in (pr.a, pr.b) if (q := at.of.get(name)) is not None and ends(at, q, s)]
-    sums = at.row_sums.registers if at.row_sums and at.row_sums.product is s else ""
-    return Flight(s, tuple(sorted({q.name for q in queues if last_reader(at, q) is s})), sums=sums)
+        beside = f"{sums}, " if sums else ""
+        at.put(f"{call}({keep}, &{acc}[(m * {rn} + n) * {per}], {beside}{a}, {descriptor(at, pr.b, False, pr)});")
+    at.plan(Group("ac_team_commit();"))
 
 
 def descriptor(at: WarpSpecialisedPrinter, name: str, first: bool, pr: Product) -> str:

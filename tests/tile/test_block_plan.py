@@ -166,7 +166,7 @@ def roles(*consumer: Node, producer: Body = ()) -> Body:
 
 
 UNORDERED = "which bulk copies write, and nothing orders the two"
-PRODUCT = Began("acc", ("q",)), Group("")
+PRODUCT = Began(("acc",), ("q",)), Group("")
 TURN = signal("wait", "full"), *PRODUCT, Done(0, ""), signal("arrive", "empty"), Count("q", "++q;")
 
 
@@ -189,7 +189,7 @@ def test_copies_land_in_any_order():
     """That a later copy has landed says nothing of an earlier one, and a block does not end while one is under way."""
     rings = lambda do, what, *names: tuple(Signal(do, what, x, 1) for x in names)
     producer = Block("if (team == 0)", rings("fill", "full", "q", "r"), role="producer")
-    read = Began("acc", ("q", "r")), Group(""), Done(0, "")
+    read = Began(("acc",), ("q", "r")), Group(""), Done(0, "")
     assert not problems((producer, *rings("wait", "full", "q", "r"), *read))
     assert problems((producer, *rings("wait", "full", "r"), *read))[0] == "team 0 reads a slot of q " + UNORDERED
     assert problems((producer, *rings("wait", "full", "q"))) == ["block 0 may end while bulk copies write a slot of r"]
@@ -282,7 +282,7 @@ def test_an_operand_in_halves(left_out, said):
 
 
 def test_products_of_what_threads_wrote():
-    lay = Box("laid", "write"), FENCE, Barrier("consumers"), Began("acc", (), ("laid",)), Group(""), Done(0, "")
+    lay = Box("laid", "write"), FENCE, Barrier("consumers"), Began(("acc",), (), ("laid",)), Group(""), Done(0, "")
     turn = lambda *drop: (Block("for", tuple(n for i, n in enumerate(lay) if i not in drop), again="it"),)
     assert not alone(*turn())
     assert alone(*turn(1)) == ["team 0 reads laid which threads write, and no fence stands between"]

@@ -1,0 +1,126 @@
+"""Waits for slots and products, and slots that go back: placed by what statements touch (`tile.signals`), enough for the checker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autocomp.tile.check_plan import problems
+from autocomp.tile.plan import Barrier as Meet
+from autocomp.tile.plan import Began, Block, Box, Count, Fence, Group, Line, Node, Reads, Signal, Touch, walk
+from autocomp.tile.signals import with_signals
+from autocomp.tile.synchronise import synchronise
+
+Body = tuple[Node, ...]
+BEGIN = (Block("if (threadIdx.x == 0)", (Box("mbarriers", "write", far=True), Fence("", "mbarriers")), alone=True), Meet("block"))
+KEEP = Touch(("acc",), "keep")
+
+
+def begin(ring: str) -> Count:
+    return Count(ring, "", begin=True, times=0)
+
+
+def product(*rings: str, sums: str = "acc") -> Body:
+    began = Began((sums,), rings, fresh=(Line("fresh"),), over=(replace(KEEP, names=(sums,)),))
+    return Reads(rings), began, Group("")
+
+
+def loop(*body: Node, ring: str = "q", **how: object) -> Block:
+    return Block("for", (*body, Count(ring, "")), again=how.pop("again", "it"), **how)  # type: ignore[arg-type]
+
+
+def tiles(*body: Node) -> Block:
+    return Block("tiles", body, again="tile")
+
+
+def kernel(produced: Body, consumed: Body, *rings: str) -> Body:
+    counts = tuple(map(begin, rings or ("q",)))
+    return (*BEGIN, Block("if (team == 0)", (*counts, *produced), role="producer"), *counts, *consumed)
+
+
+def said(body: Body) -> list[str]:
+    """What is not text."""
+    show = lambda n: f"{n.do} {n.what} {n.queue}{f' -{n.back}' if n.back else ''}{f' {n.when}' if n.when else ''}"
+    names = {Began: "product", Count: "count", Touch: "touch"}
+    out = []
+    for n in walk(body):
+        if isinstance(n, Signal):
+            out.append(show(n))
+        elif type(n).__name__ == "Done":
+            out.append(f"done {n.behind}{' whole' if n.whole else ''}")
+        elif type(n) in names and not (isinstance(n, Count) and n.begin):
+            out.append(names[type(n)])
+        elif isinstance(n, Line):
+            out.append(n.text)
+    return out
+
+
+FILL = Signal("fill", "full", "q", 3)
+MAINLOOP = kernel((tiles(loop(FILL)),), (tiles(loop(*product("q")), Touch(("acc",))),))
+
+
+def consumer(body: Body) -> list[str]:
+    return said(tuple(n for n in with_signals(body) if n not in BEGIN and not getattr(n, "role", "")))
+
+
+def test_one_product_is_under_way_across_turns_and_its_slot_goes_back_a_turn_later():
+    assert consumer(MAINLOOP) == ["wait full q", "fresh", "product", "done 1", "arrive empty q -1 again", "count",
+                                  "done 0", "arrive empty q -1", "touch", "touch"]  # fmt: skip
+    assert problems(synchronise(MAINLOOP)) == []
+
+
+def test_a_producer_waits_for_the_slots_that_it_fills_again():
+    (role,) = (n for n in with_signals(MAINLOOP) if getattr(n, "role", ""))
+    assert said((role,)) == ["wait empty q", "fill full q", "count"]
+    once = kernel((FILL,), (*product("q"), Touch(("acc",))))
+    assert said(with_signals(once)) == ["fill full q", "wait full q", "fresh", "product", "done 0", "touch", "touch"]
+    assert problems(synchronise(once)) == []
+
+
+def test_in_one_tile_slots_that_no_copy_fills_again_stay():
+    one = kernel((loop(FILL),), (loop(*product("q")), Touch(("acc",))))
+    assert consumer(one)[-3:] == ["done 0", "touch", "touch"]
+    assert problems(synchronise(one)) == []
+
+
+def test_values_that_a_turn_touches_are_awaited_in_it_and_no_later():
+    body = kernel((loop(FILL),), (loop(*product("q"), Touch(("acc",))),))
+    assert consumer(body) == ["wait full q", "fresh", "product", "done 0", "arrive empty q", "touch", "touch", "count"]
+    assert problems(synchronise(body)) == []
+
+
+def test_a_slot_goes_back_behind_the_last_product_that_reads_it():
+    two = kernel((loop(FILL),), (loop(*product("q"), *product("q", sums="s"), Touch(("acc",)), Touch(("s",))),))
+    assert consumer(two) == ["wait full q", "fresh", "product", "fresh", "product", "done 1", "touch", "touch",
+                             "done 0", "arrive empty q", "touch", "touch", "count"]  # fmt: skip
+    assert problems(synchronise(two)) == []
+
+
+def test_a_ring_of_tiles_that_each_turn_reads_goes_back_when_the_tile_ends():
+    fill = Signal("fill", "full", "a", 2)
+    produced = (tiles(fill, loop(FILL), Count("a", "")),)
+    body = kernel(produced, (tiles(loop(*product("a", "q")), Touch(("acc",)), Count("a", "")),), "a", "q")
+    assert consumer(body)[:2] == ["wait full a", "wait full q"] and consumer(body)[-2:] == ["arrive empty a", "count"]
+    assert problems(synchronise(body)) == []
+
+
+def test_parts_of_a_loop_hand_their_products_on_and_a_lone_turn_waits_for_all():
+    parts = loop(*product("q"), part=(0, 2)), loop(*product("q"), part=(1, 2), lone=True)
+    body = kernel((tiles(loop(FILL)),), (tiles(*parts, Touch(("acc",))),))
+    assert consumer(body) == ["wait full q", "fresh", "product", "done 1", "arrive empty q -1 again", "count",
+                              "wait full q", "fresh", "product", "done 1 whole", "arrive empty q -1", "count",
+                              "done 0", "arrive empty q -1", "touch", "touch"]  # fmt: skip
+    assert problems(synchronise(body)) == []
+
+
+def test_products_of_one_sum_follow_each_other_without_a_new_begin():
+    body = kernel((loop(FILL),), (loop(*product("q"), *product("q"), Touch(("acc",))),))
+    assert consumer(body)[:4] == ["wait full q", "fresh", "product", "product"]
+
+
+@pytest.mark.parametrize("lent, when", [("q", "never"), ("", "")])
+def test_a_slot_that_is_used_on_is_left_to_another_statement(lent, when):
+    body = kernel((tiles(loop(FILL)),), (tiles(loop(*product("q")), Touch(("acc",), lent=lent)),))
+    (back,) = (n for n in walk(with_signals(body)) if isinstance(n, Signal) and n.do == "arrive" and n.when != "again")
+    assert back.when == when
