@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from typer.testing import CliRunner
 
 from autocomp.cli import app
-from autocomp.report.mutation import mutate_rules
+from autocomp.report.mutation import MutationReport, mutate_rules
 from autocomp.rewrite import check_rule, load_rules
 from autocomp.rewrite.draw import Drawer
 from autocomp.rewrite.judge import really_wrong
@@ -55,21 +57,30 @@ def test_rules_ask_of_memories_for_what_no_kernel_does_without():
     assert len(asked) == 7 and not any("l0" in what for what in asked)
 
 
+@cache
+def sample() -> MutationReport:
+    return mutate_rules(SMALL, 15, 7, 8)
+
+
 def test_what_is_really_wrong_is_refused():
     """A sample; `autocomp rules mutate --count 0` tries every change."""
-    report = mutate_rules(SMALL, 15, 7, 8)
+    report = sample()
     assert len(report.wrong) >= 5
     assert len(report.missed) <= 0.1 * len(report.wrong), report.missed
     assert "really wrong" in report.text
 
 
 def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatch):
-    wrong = [t for t in mutate_rules(SMALL, 9, 7, 4).trials if t.wrong]
+    """Of the same changes; what the judge says of one does not hang on the checker."""
+    judged = iter([t.wrong for t in sample().trials])
+    monkeypatch.setattr("autocomp.report.mutation.really_wrong", lambda *a: next(judged))
     original = Drawer.draws
     monkeypatch.setattr(Drawer, "draws", lambda self, count, tries: iter(()) if self.seed == 0 else original(self, count, tries))
     monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
-    blind = mutate_rules(SMALL, 9, 7, 4)
-    assert sum(t.status == "refuted" for t in blind.wrong) < len(wrong)
+    blind = mutate_rules(SMALL, 15, 7, 8)
+    assert [(t.rule, t.what, t.wrong) for t in blind.trials] == [(t.rule, t.what, t.wrong) for t in sample().trials]
+    refuted = lambda report: sum(t.status == "refuted" for t in report.wrong)
+    assert refuted(blind) < refuted(sample()) <= len(sample().wrong)
 
 
 def test_the_command_prints_how_many_are_refused():
