@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from autocomp.simulate.simt_model import COMPILER, compile_model
 from tests.helpers import fresh
 from tests.helpers.hosts import HOSTS, as_cpu
+from tests.helpers.replayed import Replayed
 from tests.helpers.shared_files import once
 
 # no time decides about a test: the machine may be busy
@@ -114,6 +115,12 @@ def programs_are_compiled(monkeypatch):
     monkeypatch.setattr("autocomp.egraph.kernel_memo.ScheduleMemo.put", lambda *a: None)
     monkeypatch.setattr("autocomp.pipeline.load_program", lambda *a: None)
     monkeypatch.setattr("autocomp.pipeline.store_program", lambda *a: None)
+
+
+@pytest.fixture(autouse=True)
+def kernels_of_other_tests_are_replayed(monkeypatch):
+    """A kernel e-graph that runs the same commands as one before it is not run again. `tests/egraph` overrides this."""
+    monkeypatch.setattr("autocomp.egraph.kernel_egraph._KernelEGraph", Replayed)
 
 
 @pytest.fixture(autouse=True)
