@@ -56,6 +56,8 @@ _TABLE = (
     Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),
     Directive("stage_windows", "elements that several windows read are loaded and mapped once, into a buffer with borders"),
     Directive("unroll_and_jam", "several rows of windows are summed side by side, so that no sum waits for its own last term"),
+    Directive("jam_columns", "several vectors of columns are folded side by side, so that rows are read on and sums do not wait",
+              neutral="which lines of a row a cache still holds when the next columns are walked depends on how its ways are filled"),
     Directive("index_set_split", "a loop over vectors runs apart over each range in which the conditions on its axis are decided",
               neutral="whether a condition on an index is asked at each vector or once a loop is no operation that is counted"),
     Directive("exp_below_maximum", "exponentials of what lies below the maximum of its row are not tested for overflow",

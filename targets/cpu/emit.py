@@ -61,7 +61,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     printer = Printer(nest, tree, lanes, registers, options, directives)
     body = printer.body()
     staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
-    used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "index_set_split": printer.splits,
+    used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "jam_columns": printer.jams_columns, "index_set_split": printer.splits,
             "turned_store": printer.turns, **done}  # fmt: skip
     text = [
         comment((*header, "", *show(program).splitlines())),

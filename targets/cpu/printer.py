@@ -13,7 +13,7 @@ from autocomp.targets.cpu.interior import interior
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.storage import STACK, Place, extent_in_tile
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles, contractions, points, statements
-from autocomp.targets.cpu.unroll_and_jam import SPAN, Rows, rows_at_once
+from autocomp.targets.cpu.unroll_and_jam import FIRST_CACHE, SPAN, Rows, columns_at_once, rows_at_once
 from autocomp.targets.cpu.vectors import FOLDS, kind_of, vector_of
 
 from autocomp.cost.cores import FEW
@@ -25,7 +25,6 @@ from autocomp.options import Options
 from autocomp.tile.program import Stmt
 
 CHAINS = 4  # independent partial results of a vector reduction: hides the latency of one add (4 cycles on current cores)
-FIRST_CACHE = 1 << 15  # bytes that stay in the first cache whatever the core
 
 
 class Printer(Rows):
@@ -41,6 +40,7 @@ class Printer(Rows):
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
         self.started: set[int] = set()
         self.jam, self.jams = "unroll_and_jam" in directives, False  # whether rows may be summed side by side, and whether some are
+        self.columns, self.jams_columns = "jam_columns" in directives, False  # the same of vectors of columns
         self.split, self.splits = "index_set_split" in directives, False  # the same of loops that run over ranges
         self.turn, self.turns = "turned_store" in directives, False  # of rows of results that are turned in registers
         self.heap: list[tuple[str, str, str]] = []
@@ -295,7 +295,8 @@ class Printer(Rows):
                 d, lanes = self.dtype(s.dst), self.lanewise(s.dst)
                 text = literal(identity(str(s.expr), d), d)
                 zero = vector_of(text, working(d)) if lanes else text
-                self.w(f"{kind_of(d) if lanes else CTYPE[working(d).name]} {', '.join(f'{x} = {zero}' for x in names[s.dst])};")
+                each = [y for x in names[s.dst] for y in self.in_rows(x).split(", ")]
+                self.w(f"{kind_of(d) if lanes else CTYPE[working(d).name]} {', '.join(f'{x} = {zero}' for x in each)};")
             if chains > 1:
                 with self.block(f"for (; {a} + {chains} <= {a}_stop; {a} += {chains})"):
                     for c in range(chains):
@@ -306,11 +307,15 @@ class Printer(Rows):
             with self.folding({x: parts[0] for x, parts in names.items()}), self.block(f"for (; {a} < {a}_stop; {a}++)"):
                 self.nodes(n.body, id(n))
             for s in folds:
-                so_far = self.vector_read(s.dst) if self.lanewise(s.dst) else self.element(s.dst)
-                total = names[s.dst][0]
-                for x in names[s.dst][1:]:
-                    total = self.fold(s, total, x)
-                self.assign(s.dst, self.fold(s, so_far, total))
+                self.each_row(lambda s=s: self._meet(s, names[s.dst]))  # type: ignore[misc]
+
+    def _meet(self, s: Stmt, parts: Sequence[str]) -> None:
+        """Partial results go into the place that is folded into."""
+        so_far = self.vector_read(s.dst) if self.lanewise(s.dst) else self.element(s.dst)
+        total, *others = [self.in_rows(x).split(", ")[self.this_row] for x in parts]
+        for x in others:
+            total = self.fold(s, total, x)
+        self.assign(s.dst, self.fold(s, so_far, total))
 
     def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
         parts = ranges(self.nest, n) if self.split else []
@@ -335,6 +340,11 @@ class Printer(Rows):
                 for c in range(chains):
                     self.w(f"{kind_of(d)} {s.dst}_v{c} = {vector_of(literal(identity(str(s.expr), d), d), d)};")
             self.vector = a
+            if self.columns and not self.rows and id(n) not in self.ahead and isinstance(extent, int) and self._columns(n, extent):
+                self.vector = None
+                self.depth -= 1
+                self.w("}")
+                return
             if chains > 1 and (not isinstance(extent, int) or extent > SPAN * chains * step):
                 self._vectors_in_parts(n, folds, chains)
             elif chains > 1:
@@ -357,6 +367,22 @@ class Printer(Rows):
                 self._part_of_vector(n, hi)
         self.depth -= 1
         self.w("}")
+
+    def _columns(self, n: Point, extent: int) -> bool:
+        """All of a loop over columns, several vectors at a time; False, and nothing is printed, where there is one, or they may not."""
+        a, step = n.axis, self.lanes
+        most = columns_at_once(self.nest, self.places, n, self.registers // (2 * self.chains))
+        vectors = -(-extent // step)
+        if not most or vectors < 2:
+            return False
+        self.jams_columns, full = True, extent // (most * step)
+        if full:
+            with self.block(f"for (; {a} + {most * step} <= {a}_end; {a} += {most * step})"), self.side_by_side(a, most, step):
+                self.nodes(n.body, id(n))
+        if rest := vectors - full * most:
+            with self.block(""), self.side_by_side(a, rest, step, str(extent % step) if extent % step else ""):
+                self.nodes(n.body, id(n))
+        return True
 
     def _in_chains(self, n: Point, end: str, chains: int) -> None:
         """The vectors of a reduction up to `end`, folded in turn into several partial results."""

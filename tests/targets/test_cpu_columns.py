@@ -1,0 +1,46 @@
+"""Reductions over columns of CPU kernels: vectors of columns side by side (directive `jam_columns`)."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.frontends.text import parse
+from autocomp.ir.reference import evaluate
+from tests.helpers import fresh
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+FORMS = {  # what is computed of x; its shape; whether a walk down a column leaves the first cache, and several vectors of columns are there
+    "sum, two vectors and a part": ("%0 = reduce_sum(x, axes=[0], keepdims=0)", (700, 41), True),
+    "maximum, whole vectors": ("%0 = reduce_max(x, axes=[0], keepdims=0)", (601, 160), True),
+    "of maps": ("%1 = mul(x, x)\n%2 = reduce_sum(%1, axes=[0], keepdims=0)\n%0 = sqrt(%2)", (530, 70), True),
+    "in the middle": ("%0 = reduce_sum(x, axes=[1], keepdims=0)", (3, 400, 83), True),
+    "a walk that stays near": ("%0 = reduce_sum(x, axes=[0], keepdims=0)", (90, 41), False),
+    "one vector": ("%0 = reduce_sum(x, axes=[0], keepdims=0)", (3000, 11), False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_results_are_as_one_vector_at_a_time(form, kind):
+    lines, shape, there = FORMS[form]
+    g = parse(f"graph g\ninput x: {kind}{list(shape)}\n{lines}\noutput y = %0\n")
+    feed = {"x": fresh.rng().standard_normal(shape).astype({"f32": "f4", "f16": "f2"}[kind])}
+    want, found = evaluate(g, feed)["y"], []
+    for threads, without in ((1, ()), (2, ()), (1, ("directives/jam-columns",))):
+        program = autocomp.optimize(g, target="cpu", cache=False, threads=threads, without=without)
+        program.run(feed)["y"][...] = 55  # what is not written next time shows
+        found.append(program.run(feed)["y"])
+        applied = "jam_columns" in program.kernels[0].schedule
+        assert applied == (there and not without and not (kind == "f16" and "max" in lines))  # maxima of halves are folded one by one
+        assert applied == ("_row1" in program.source()) or "unroll_and_jam" in program.kernels[0].schedule
+        np.testing.assert_allclose(found[-1].astype("f8"), want, rtol=2e-3 if kind == "f16" else 1e-5, atol=1e-4)
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+def test_the_directive_has_a_rule_that_explain_tells():
+    program = autocomp.optimize("graph g\ninput x: f32[700, 41]\n%0 = reduce_sum(x, axes=[0], keepdims=0)\noutput y = %0\n", threads=1)
+    assert "jam_columns: directives/jam-columns (not priced" in program.explain(why=program.kernels[0].name)
