@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from autocomp.tile.agents import Again, Once, Skewed, Work
-from autocomp.tile.plan import Access, Barrier, Block, Claim, Exit, Landed, Node, Turn, walk
+from autocomp.tile.plan import Access, Barrier, Block, Claim, Exit, Landed, Node, Turn
 from autocomp.tile.signals import with_signals
 
 Place = tuple[str, int]  # a buffer and its slot, in turns ahead
@@ -84,10 +84,6 @@ def _placed(body: tuple[Any, ...], state: State, agents: str) -> tuple[tuple[Any
 
 def _block(n: Any, state: State, agents: str) -> tuple[Any, State]:
     before = state.copy()
-    if isinstance(n, Again):  # all that a round of a pipe's loop touches may be open where another one begins
-        reads, writes = _touched(n.body, agents)
-        state.seen |= reads
-        state.written |= writes
     if n.turns:  # turn by turn, where each needs the same
         bodies = []
         for _ in range(n.turns):
@@ -115,7 +111,7 @@ def _in_front(n: Any, s: State, agents: str) -> list[Node]:
         return _access(n, s, agents)
     out: list[Node] = []
     if isinstance(n, Work) and n.agent == agents:
-        reads, writes = _touched((n,), agents)
+        reads, writes = ({(x, ANY) for x in names} for names in (n.reads, n.writes))
         out += _meet(s, agents) if s.written & (reads | writes) or s.seen & writes else []
         s.seen |= reads
         s.written |= writes
@@ -135,12 +131,6 @@ def _in_front(n: Any, s: State, agents: str) -> list[Node]:
     elif isinstance(n, Exit) and any(b in s.far for b, _ in s.seen | s.written):
         out += _meet(s, "cluster")
     return out
-
-
-def _touched(body: tuple[Any, ...], pipe: str) -> tuple[set[Place], set[Place]]:
-    """What works of a pipe read and write."""
-    works = [n for n in walk(body) if isinstance(n, Work) and n.agent == pipe]
-    return {(x, ANY) for n in works for x in n.reads}, {(x, ANY) for n in works for x in n.writes}
 
 
 def _meet(s: State, agents: str) -> list[Node]:

@@ -121,6 +121,16 @@ def test_dependent_neighbours_of_one_agent_get_a_barrier():
     assert [type(n) for n in loop[0].body] == [Barrier, Work, Barrier, Work]  # a round may follow another
 
 
+def test_a_barrier_of_a_round_serves_the_next_one_too():
+    body = synchronise((Again("tile", (), (work("v", "", "p"), work("v", "p", "q"), work("v", "q", "r"))),), "v")
+    assert [type(n) for n in body[0].body] == [Work, Barrier, Work, Barrier, Work]  # p was read in front of the second
+    assert problems({"core": body}, {}) == []
+    for i, n in enumerate(body[0].body):
+        if isinstance(n, Barrier):
+            left = replace(body[0], body=(*body[0].body[:i], *body[0].body[i + 1 :]))
+            assert "nothing orders the two" in problems({"core": (left,)}, {})[0]
+
+
 def late_product(slots):
     """A unit makes x of a copy, another core's unit y of x; the first adds y, scaled by k of its round, a round later."""
     cube = (Again("tile", (), (work("cube", "x", "y"),)),)

@@ -275,9 +275,9 @@ extern "C" __global__ __aicore__ void k_matmul_softmax_weighted_sum_iota_ge_2mor
       const ac_f32 t16 = ac_at<float>(ub, 512, 0);
       const ac_f32 t17 = ac_at<float>(ub, 512, 18432);
       const LocalTensor<half> out0_out = ac_at<half>(ub, 2048, 38912 + round % 2 * 2048);
-      PipeBarrier<PIPE_V>();
       Duplicate(m1, -3.40282347e+38f, 128);
       Duplicate(l2, 0.0f, 128);
+      PipeBarrier<PIPE_V>();
       Duplicate(o3, 0.0f, 1024);
       for (uint32_t r1 = 0; r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128) + 1; ++r1, ++r1_round) {
         if (r1 < ac_least(2, (s_i1 + n_i1 + 127) / 128)) {

@@ -67,7 +67,6 @@ extern "C" __global__ __aicore__ void k_mul_add_gelu_tanh(GM_ADDR in0, GM_ADDR i
     DataCopyPad(in2_t_in[0], in2_g[1ull * s_i0], ac_copy(1, n_i0 * 2, 0, 0), {false, 0, 0, 0});
     SetFlag<HardEvent::MTE2_V>(round % 2);
     WaitFlag<HardEvent::MTE2_V>(round % 2);
-    PipeBarrier<PIPE_V>();
     Cast(in0_t1, in0_t_in, RoundMode::CAST_NONE, 2048);
     Cast(in1_t2, in1_t_in, RoundMode::CAST_NONE, 2048);
     Cast(in2_t3, in2_t_in, RoundMode::CAST_NONE, 2048);

@@ -151,7 +151,6 @@ extern "C" __global__ __aicore__ void k_matmul_add_gelu(GM_ADDR in0, GM_ADDR in1
         WaitFlag<HardEvent::V_MTE2>(2 + rows_round % 2);
         DataCopyPad(acc_in[0], acc_m_g[(group * 2 + round % 2) * 4096ull + 64 * w_row], ac_copy(c_row, n_i1 * 4, (64 - n_i1) * 4, (256 - (n_i1 * 4 + 31) / 32 * 32) / 32), {false, 0, 0, 0});
         SetFlag<HardEvent::MTE2_V>(2 + rows_round % 2);
-        PipeBarrier<PIPE_V>();
         Cast(in2_t1, in2_t_in, RoundMode::CAST_NONE, 64);
         WaitFlag<HardEvent::MTE2_V>(2 + rows_round % 2);
         PipeBarrier<PIPE_V>();

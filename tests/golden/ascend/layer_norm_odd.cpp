@@ -85,7 +85,6 @@ extern "C" __global__ __aicore__ void k_reduce_sum_mul_sub_add_6more(GM_ADDR in0
     DataCopyPad(in2_t_in[0], in2_g[0], ac_copy(1, 1023 * 4, 0, 0), {false, 0, 0, 0});
     SetFlag<HardEvent::MTE2_V>(round % 2);
     WaitFlag<HardEvent::MTE2_V>(round % 2);
-    PipeBarrier<PIPE_V>();
     ac_row_sum(s_t1, in0_t_in, t2, t3, 1, 8, 1023, 1024);
     PipeBarrier<PIPE_V>();
     Muls(t4, s_t1, 0.000977517106f, 64);
