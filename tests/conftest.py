@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import gc
 import os
+import shutil
+import tempfile
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +64,8 @@ def inputs_of_its_own():
 
 
 def pytest_configure(config):
+    if not hasattr(config, "workerinput") and not os.environ.get("AUTOCOMP_TEST_RUN"):
+        config.stash[RUN] = os.environ["AUTOCOMP_TEST_RUN"] = tempfile.mkdtemp(prefix="autocomp-tests-")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # it costs every process that a test starts a third of its beginning
     if name := config.getoption("--as-cpu"):
         here = as_cpu(name)
@@ -85,6 +89,8 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_unconfigure(config):
+    if folder := config.stash.get(RUN, ""):
+        shutil.rmtree(folder, ignore_errors=True)
     reasons = config.stash.get(LEFT_OUT, None)
     if not reasons:
         return
@@ -95,6 +101,7 @@ def pytest_unconfigure(config):
     print(f"left out {reasons.total()} tests: {told}")
 
 
+RUN = pytest.StashKey[str]()  # a folder that the processes of this run share
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 

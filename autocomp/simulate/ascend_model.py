@@ -15,7 +15,7 @@ import numpy as np
 
 from autocomp.ir.reference import input_sizes
 from autocomp.runtime.executor import constants_of, shape_of
-from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target
+from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target, quick_link
 from autocomp.targets.ascend.api import architecture, rows
 from autocomp.targets.source import KernelSource
 
@@ -136,7 +136,7 @@ class AscendExecutor:
             for name in names:
                 (self.folder / name).write_text(self.edit_header((HEADER.parent / name).read_text()))
         first = str(self.folder) if self.edit_header else precompiled().name
-        compile_all([[*FLAGS, f"-I{first}", *INCLUDE, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
+        compile_all([[*FLAGS, *quick_link(), f"-I{first}", *INCLUDE, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
         return ctypes.CDLL(str(out))
 
     def text(self, source: KernelSource) -> str:

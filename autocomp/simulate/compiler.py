@@ -42,6 +42,11 @@ def compiler() -> tuple[str, ...]:
     return command
 
 
+def quick_link() -> tuple[str, ...]:
+    """Options of a command that links: GNU's other linker, where it is there, takes half the time for a small library."""
+    return ("-fuse-ld=gold",) if shutil.which("ld.gold") and "clang" not in " ".join(found()) else ()
+
+
 def compile_all(arguments: Sequence[Sequence[str]], makes: Sequence[Path], folder: Path, jobs: int = 1) -> None:
     """Run the compiler once for each list of arguments, each of which makes a file. Raises BuildError with its first complaint."""
     commands.build([[*compiler(), *a] for a in arguments], makes, folder, where=WHERE, jobs=jobs)

@@ -22,7 +22,7 @@ from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.runtime.plan import size_of
 from autocomp.runtime.program import Program
 from autocomp.runtime.repeated import Repeated, Rows, repeated
-from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target
+from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target, quick_link
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.source import KernelSource, TensorMap
 
@@ -116,7 +116,7 @@ def load(texts: Mapping[str, str], target: str, folder: Path, model: Path, jobs:
         commands.append([*FLAGS, "-c", *WATCHED, *where, str(path), "-o", str(objects[-1])])
     compile_all(commands, objects, folder, jobs=jobs)
     out = folder / "kernels.so"
-    compile_to(out, ["-shared", *map(str, objects), str(model)])
+    compile_to(out, ["-shared", *quick_link(), *map(str, objects), str(model)])
     library = ctypes.CDLL(str(out))
     library.simt_allocate.restype = ctypes.c_void_p
     library.simt_allocate.argtypes = [ctypes.c_size_t, ctypes.c_int]

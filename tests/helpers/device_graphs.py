@@ -3,9 +3,13 @@ of a block and on devices; sizes are the smallest that still have several tiles.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
+import pytest
+
 import autocomp
+from autocomp.runtime.cache import load_program, store_program
 from autocomp.runtime.program import Program
 from tests.helpers.schedules import by_hand
 
@@ -247,8 +251,14 @@ GRAPHS = ELEMENTS | ROWS | PRODUCTS | CONVOLUTIONS | ATTENTION | OFF_GRID
 
 @cache
 def printed(name: str, target: str) -> Program:
-    """The program of one of GRAPHS for a GPU, which several files of tests look at: nobody changes more of it than its executor."""
-    return autocomp.optimize(GRAPHS[name], target=target)
+    """The program of one of GRAPHS for a GPU, which several files of tests look at: nobody changes more of it than its executor. Processes
+    of one run of the suite share it ($AUTOCOMP_TEST_RUN, a folder of the run)."""
+    with pytest.MonkeyPatch.context() as patch:
+        if run := os.environ.get("AUTOCOMP_TEST_RUN"):
+            patch.setenv("AUTOCOMP_CACHE", run)
+            patch.setattr("autocomp.pipeline.load_program", load_program)
+            patch.setattr("autocomp.pipeline.store_program", store_program)
+        return autocomp.optimize(GRAPHS[name], target=target)
 
 
 # graphs whose printed text is kept in tests/golden, chip by chip

@@ -163,8 +163,8 @@ def onnx_model(op: str, inputs: dict[str, tuple[int, list[int]]], constants: dic
 @needs_compiler
 def test_onnx_matmul_integer_multiplies_bytes(model, tmp_path):
     rng = np.random.default_rng(1)
-    w = rng.integers(-128, 128, (8192, 128)).astype(np.int8)
-    text = onnx_model("MatMulInteger", {"x": (TensorProto.UINT8, [128, 8192])},
+    w = rng.integers(-128, 128, (4096, 128)).astype(np.int8)
+    text = onnx_model("MatMulInteger", {"x": (TensorProto.UINT8, [128, 4096])},
                       {"w": w, "zx": np.uint8(131), "zw": rng.integers(-9, 9, 128).astype(np.int8)}, ["x", "w", "zx", "zw"],
                       TensorProto.INT32, [128, 128])  # fmt: skip
     program = autocomp.optimize(text, target="cuda:a100")
@@ -175,10 +175,10 @@ def test_onnx_matmul_integer_multiplies_bytes(model, tmp_path):
 @needs_compiler
 def test_onnx_qlinear_matmul_multiplies_bytes(model, tmp_path):
     rng = np.random.default_rng(2)
-    w = rng.integers(-128, 128, (8192, 128)).astype(np.int8)
+    w = rng.integers(-128, 128, (4096, 128)).astype(np.int8)
     one = lambda x: np.float32(x)
     constants = {"sx": one(0.02), "zx": np.uint8(120), "w": w, "sw": one(0.01), "zw": np.int8(0), "sy": one(0.1), "zy": np.uint8(117)}
-    text = onnx_model("QLinearMatMul", {"x": (TensorProto.UINT8, [128, 8192])}, constants,
+    text = onnx_model("QLinearMatMul", {"x": (TensorProto.UINT8, [128, 4096])}, constants,
                       ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"], TensorProto.UINT8, [128, 128])  # fmt: skip
     program = autocomp.optimize(text, target="cuda:a100")
     assert factors(program) == {("u8", "i8")}
