@@ -123,26 +123,28 @@ class Admitted:
     MOST = 64  # that nobody asked for
 
     def __init__(self) -> None:
-        self._printed: dict[int, tuple[Kernel, Schedule, KernelSource]] = {}
+        self._printed: dict[int, tuple[Kernel, Schedule, frozenset[str], KernelSource]] = {}
 
     def __reduce__(self) -> tuple[type[Admitted], tuple[()]]:
         """Another process prints for itself."""
         return Admitted, ()
 
     def keep(self, kernel: Kernel, schedule: Schedule, source: KernelSource, used: frozenset[str]) -> frozenset[str]:
-        """The source for a schedule, of whose directives the `used` ones took effect, which it gives: the chosen one has no others."""
-        names = tuple(d for d in schedule.directives if d in used)
-        self._printed[id(kernel)] = kernel, replace(schedule, directives=names), source
+        """The source for a schedule, of whose directives the `used` ones took effect, which it gives."""
+        self._printed[id(kernel)] = kernel, schedule, used.intersection(schedule.directives), source
         if len(self._printed) > self.MOST:
             for first in list(self._printed)[:1]:  # a list is made at once, whatever other threads do
                 self._printed.pop(first, None)
         return used
 
     def take(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...]) -> KernelSource | None:
-        """The source with these lines above its comment, if this is the kernel and the schedule that was admitted last."""
-        known = self._printed.pop(id(kernel), None)
-        if known is None or known[0] is not kernel or known[1] != schedule:
+        """The source with these lines above its comment, if this is the kernel and the schedule that was admitted last, be it without some
+        directives that took no effect: a chosen schedule has none of them, a join has those of the whole."""
+        mine, asked, used, source = self._printed.pop(id(kernel), (None, schedule, frozenset(), None))
+        if source is None or mine is not kernel or replace(asked, directives=schedule.directives) != schedule:
+            return None
+        if not used <= {*schedule.directives} <= {*asked.directives}:
             return None
         begin, end = comment(()).split("\n")
-        assert known[2].text.startswith(f"{begin}\n")
-        return replace(known[2], text=comment(header).removesuffix(end) + known[2].text.removeprefix(f"{begin}\n"))
+        assert source.text.startswith(f"{begin}\n")
+        return replace(source, text=comment(header).removesuffix(end) + source.text.removeprefix(f"{begin}\n"))

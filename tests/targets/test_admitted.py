@@ -11,6 +11,7 @@ from autocomp.targets import load_target
 from autocomp.targets.ascend.tables import table
 
 import autocomp
+from autocomp.ir.directives import complete
 from autocomp.ir.schedule_text import parse
 from tests.helpers.device_graphs import attention, graph
 
@@ -44,6 +45,20 @@ def test_another_kernel_schedule_or_process_gets_a_text_of_its_own():
     assert pickle.loads(pickle.dumps(target)).admitted.take(kernel, schedule, ()) is None
     assert target.admitted.take(kernel, schedule, ("a */ b",)).text.startswith("/*\n * a * / b\n *\n")
     assert target.admitted.take(kernel, schedule, ()) is None  # it was handed out
+
+
+def test_directives_without_effect_ask_for_no_text_of_their_own():
+    """A join has those of its whole; the chosen schedule of another kernel has none of them."""
+    program = autocomp.optimize(SUMS, target="cuda:h200", cache=False)
+    kernel, schedule = program.calls.calls[0].kernel, parse(program.kernels[0].schedule)
+    target, more = load_target("cuda:h200"), replace(schedule, directives=complete({*schedule.directives, "cache_windows"}))
+    assert "cache_windows" not in target.emit(kernel, more).applied and schedule.directives
+    for admitted, asked, kept in ((more, more, True), (more, schedule, True), (schedule, more, False),
+                                  (more, replace(schedule, directives=()), False)):  # fmt: skip
+        target.admit(kernel, admitted)
+        taken = target.admitted.take(kernel, asked, ())
+        assert (taken is not None) == kept
+        assert taken is None or taken == target.emit(kernel, asked)
 
 
 def test_what_took_effect_on_an_npu_is_what_its_text_calls():
