@@ -140,7 +140,7 @@ class CoreModel:
         d, chip = self.d, self.chip
         rows = prod(map(tile.__getitem__, self.rows))
         cols, along = self._side_by_side(tile)
-        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, self._lone)
+        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, self._lone and "lone_column" in directives)
         width = nv * self._lane
         eff *= _tail(cols, along, nv, self._lane)
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end
@@ -154,9 +154,10 @@ class CoreModel:
         for a in self.factors:
             again = prod(n for x, n in cuts.items() if x not in a.axes)
             if not a.axes.intersection(self.rows):
-                ready = a.constant and parts == 1  # packed before the first run, the whole depth
+                ready = a.constant and parts == 1 and "pack_constants" in directives  # packed before the first run, the whole depth
                 words = self._words(a, again, width, tile) if "stage_windows" in directives and not ready else 0.0
-                near += (self._again(a, again, eff) if ready else words or self._packing(a, again, width, tile)) * busy
+                lies = "read_in_place" in directives and self._in_place(a, tile)
+                near += (self._again(a, again, eff) if ready else words or (0.0 if lies else self._packing(a, again, width, tile))) * busy
             elif d.roles.form == "chain" and not a.constant:
                 near += self._packing(a, again, width, tile) * busy  # for the first link
             else:
@@ -298,8 +299,6 @@ class CoreModel:
         Rows of a panel are copied where neighbours lie along the columns, turned in registers where they lie along the depth
         without guards, and otherwise gathered: from lines of which a tile wants no more than its part of the axis they lie along.
         """
-        if self._in_place(a, tile):
-            return 0.0
         points = prod(self.d.extent[x] for x in a.axes) * again
         limits, near, wasted = self.chip.limits, self._core(self.chip.memories[-1]), 1.0
         runs = [r for r in a.runs if r]

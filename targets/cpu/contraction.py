@@ -97,11 +97,13 @@ class ContractionPrinter(Panels):
     def _panel(self) -> None:
         for k, m in enumerate(self.c.mmas):
             if self.packed(m) in self.ready:
+                self.p.applied.add("pack_constants")
                 part = f" + {self.s.depth[0]}_p*{self.nr}" if self.part else ""
                 self.p.w(f"const {self.kind.element} *const panel{k} = {self.where(self.packed(m))}{part};")
                 if self._ahead():
                     self.p.w(f"const {self.kind.element} *next{k} = panel{k} + {self.depth() * self.nr};")
             elif self.packed(m) in self.direct:
+                self.p.applied.add("read_in_place")
                 at = {self.s.col: f"{self.s.col}_p", self.s.depth[0]: self.span(self.s.depth[0])[0]}
                 self.p.w(f"const {self.kind.element} *const panel{k} = &{self._address(self.packed(m), at)};")
             else:
@@ -160,13 +162,13 @@ class ContractionPrinter(Panels):
         stored = {e.dst for e in self.c.epilogue if e.op == "store"}
         steps = [self.nest.extent[x] for x in self.s.depth]
         short = all(isinstance(n, int) for n in steps) and prod(steps) // self.kind.group < AHEAD  # type: ignore[arg-type]
-        if all(x in stored for _, x in views) and not short:
+        if (all(x in stored for _, x in views) and not short) or "prefetch" not in self.nest.schemes:
             return
         for v, x in views:
             for i in range(mr):
                 for j in range(0, self.width, max(1, LINE * F32 // (self.lanes * v.dtype.bytes))):  # once a line
                     at = {col: f"({col}_p + {j * self.lanes})", row: f"({row}_p + {i})", **({self.wide: "0"} if self.wide else {})}
-                    self.p.w(f"__builtin_prefetch(&{v.pointer}[{v.flat.text(at)}], {int(x in stored)}, 3);")
+                    self.p.ask_for(f"&{v.pointer}[{v.flat.text(at)}], {int(x in stored)}, 3")
 
     def _results(self, mr: int) -> None:
         """The epilogue on every register of a tile."""
@@ -256,11 +258,14 @@ class ContractionPrinter(Panels):
     def _multiply_by(self, k: int, m: Stmt, a: str, regs: list[list[str]]) -> None:
         p, s, mr = self.p, self.s, len(regs)
         if a in self.ready:
+            p.applied.add("pack_constants")
             p.w(f"const {self.kind.element} *restrict a{k} = {self.where(a)};")
             cells = [f"a{k}[kk*{mr}{f' + {i}' if i else ''}]" for i in range(mr)]
             if self._alone(mr):
+                p.applied.add("lone_column")
                 p.w(f"vi lone{k} = {{0}}; /* of the last column: lanes are rows */")
-            self._steps_of_depth(k, m, regs, str(self.depth()), cells, f"a{k} + (kk + {AHEAD})*{mr}")
+            ahead = [f"a{k} + (kk + {AHEAD})*{mr}"] if "prefetch" in self.nest.schemes else []
+            self._steps_of_depth(k, m, regs, str(self.depth()), cells, *ahead)
             if self._alone(mr):
                 p.w(f"int32_t each{k}[{self.lanes}];")
                 p.w(f"vi_store(each{k}, lone{k});")
@@ -299,6 +304,8 @@ class ContractionPrinter(Panels):
         """Is the last column of the current panel alone in its vector, and the rows of the other factor packed side by side?"""
         if self.kind.group == 1 or self.s.a not in self.ready or self.line or mr > self.lanes or self.s.col in self.nest.tile:
             return False
+        if "lone_column" not in self.nest.schemes:
+            return False
         n = self.nest.extent[self.s.col]
         if self.wide:
             n = times(self.nest.extent[self.wide], n) if self.wide not in self.nest.tile else None
@@ -310,6 +317,8 @@ class ContractionPrinter(Panels):
         """Floats of the next panel to ask for at a step of depth, so that all of it is near when its turn comes, and no more come
         at a time than the tiles of rows leave time for: a burst would take the few lines that may be under way from the product. 0
         where one tile of rows reads the panel in passing, which the processor foresees by itself."""
+        if "prefetch" not in self.nest.schemes:
+            return 0
         rows = self.rows() if self.s.row and self.nest.tile.get(self.s.row) != 1 else 1
         around = [size(self.nest, x) for x in self.s.inner if self.nest.tile.get(x) != 1 and x != self.tall]
         tiles = -(-rows // self.mr) * prod(n if isinstance(n, int) else 1 for n in around) if isinstance(rows, int) else self.nv
@@ -343,7 +352,7 @@ class ContractionPrinter(Panels):
         p.w(f"const {v} " + ", ".join(f"v{j} = {load(j)}" for j in range(self.width)) + ";")
         p.w(f"b{k} += {self.step(self.packed(m))};")
         for at in ahead:
-            p.w(f"__builtin_prefetch({at}, 0, {2 if at.startswith('next') else 3});")
+            p.ask_for(f"{at}, 0, {2 if at.startswith('next') else 3}")
         if kind.turned:
             text = " ".join(kind.step(f"under{j}", "x", f"v{j}") for j in range(self.width))
             p.w(f"{{ const vi x = vi_set((int32_t)0x80808080u); {text} }}")

@@ -62,7 +62,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     body = printer.body()
     staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
     used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "jam_columns": printer.jams_columns, "index_set_split": printer.splits,
-            "turned_store": printer.turns, **done}  # fmt: skip
+            "turned_store": printer.turns, **done, **dict.fromkeys(printer.applied, True)}  # fmt: skip
     text = [
         comment((*header, "", *show(program).splitlines())),
         f"{'long' if printer.heap else 'void'} {name}({', '.join(args)}) {{",

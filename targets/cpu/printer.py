@@ -44,6 +44,7 @@ class Printer(Rows):
         self.split, self.splits = "index_set_split" in directives, False  # the same of loops that run over ranges
         self.turn, self.turns = "turned_store" in directives, False  # of rows of results that are turned in registers
         self.heap: list[tuple[str, str, str]] = []
+        self.applied: set[str] = set()  # directives that changed a line
 
     # ---- the kernel
     def body(self) -> list[str]:
@@ -142,7 +143,7 @@ class Printer(Rows):
     def _foresee(self, nodes: Sequence[Node]) -> None:
         """Passes over a row after the first one ask for the row that comes next, and the pass before the one that stores asks for the
         lines it writes: memory is busy while they compute."""
-        if self.row is None:
+        if self.row is None or "prefetch" not in self.nest.schemes:
             return
         seen: set[str] = set()
         before: Point | None = None
@@ -158,6 +159,11 @@ class Printer(Rows):
                 if at := self._row_of(x, n, 0):
                     self.ahead.setdefault(id(before), []).append(f"{at}, 1, 3")
             before, seen = n if n.vector else None, seen | read
+
+    def ask_for(self, at: str) -> None:
+        """A line of memory, before it is used (directive `prefetch`)."""
+        self.applied.add("prefetch")
+        self.w(f"__builtin_prefetch({at});")
 
     def _row_of(self, x: str, n: Point, on: int) -> str:
         """C text of the address `on` rows on in a tensor or in an array that the first cache does not hold, where the loop `n` begins a
@@ -434,7 +440,7 @@ class Printer(Rows):
 
     def _vectors(self, n: Point) -> None:
         for at in self.ahead.get(id(n), ()):
-            self.w(f"__builtin_prefetch({at});")
+            self.ask_for(at)
         whole, rows, last = self.nest, self.rows, {n.axis: Aff.of(n.axis) + (Aff.of(self.part) if self.part else self.lanes) - 1}
         if rows:
             last[rows[0]] = Aff.of(rows[0]) + rows[1] - 1

@@ -267,16 +267,18 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     if kind.turned:
         registers -= VECTORS  # the panel's sums
     line = int(nest.extent[s.col]) if wide and not is_float(nest, c) and staged(nest, c, s) is None else 0  # type: ignore[call-overload]
-    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line, kind.group > 1 and s.a in ready and not line)
+    lone = kind.group > 1 and s.a in ready and not line and s.col not in nest.tile and "lone_column" in nest.schemes
+    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line, lone)
     direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
 
 
 def read_in_place(nest: Nest, c: Contraction, s: Shape, once: bool) -> frozenset[str]:
     """Factors whose rows already lie as those of a panel do, whole vectors side by side, and need no copy: where their steps of depth
-    are near each other, or where one tile of rows reads them `once`; of values that the kernel made, sums read once."""
+    are near each other, or where one tile of rows reads them `once`; of values that the kernel made, sums read once (directive
+    `read_in_place`)."""
     out = set()
-    for m in c.mmas:
+    for m in c.mmas if "read_in_place" in nest.schemes else ():
         x = next(x for x in m.srcs if s.col in nest.axes_of(x))
         v, sizes = nest.views.get(x), (nest.extent[s.col], size(nest, s.col))
         if v is None and once and len(s.depth) == 1 and _is_product(nest, x) and nest.slots[x].axes[-1] == s.col:
@@ -302,11 +304,12 @@ def whole(nest: Nest, c: Contraction, axis: str) -> bool:
 
 
 def packed_once(nest: Nest, c: Contraction, s: Shape, wide: str) -> frozenset[str]:
-    """Factors whose data never change and that only this contraction reads: they are packed when the program is loaded.
+    """Factors whose data never change and that only this contraction reads: they are packed when the program is loaded (directive
+    `pack_constants`).
 
     Their sizes must be numbers, and the whole depth must run in one go, so that a panel is one stream.
     """
-    if not all(whole(nest, c, d) for d in s.depth):
+    if "pack_constants" not in nest.schemes or not all(whole(nest, c, d) for d in s.depth):
         return frozenset()
     out = set()
     kinds = ("f32",) if is_float(nest, c) else ("i8", "u8", "i16", "u16", "i32")

@@ -60,13 +60,18 @@ QUANTISED = graph({"x": f"bf16[{ROWS}, 8960]"},
                   "%3 = mul(%2, const(127, f32))\n%4 = round(%3)\n%5 = cast(%4, to=\"i8\")")  # fmt: skip
 LOOKED_UP = graph({"t": "f16[50304, 776]", "i": f"i64[{ROWS}]"}, "%0 = gather(t, i, axis=0)\n%1 = neg(%0)")
 ODD = graph({"x": "f16[16271027]", "y": "f16[16271027]"}, "%0 = erf(x)\n%1 = abs(y)\n%2 = log1p(%1)\n%3 = mul(%0, %2)")
+SQUARE = graph({"x": "f32[300, 64]", "w": "f32[64, 64]"}, "%0 = matmul(x, w)")
+WEIGHTED = "graph g\ninput x: f32[64, 512]\nparam w: f32[512, 700] = random(3)\n%0 = matmul(x, w)\noutput y = %0\n"
+BYTES = ("graph g\ninput x: u8[1, 64, 7, 7]\nparam w: i8[256, 64, 3, 3] = random(3)\n%1 = cast(x, to=\"i32\")\n%2 = cast(w, to=\"i32\")\n"
+         "%0 = conv(%1, %2, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=1)\noutput y = %0\n")  # fmt: skip
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
     "fused_scale": (SINGLE, "910b"), "handed_fractals": (SINGLE, "910b"), "half_scores": (HEADS, "910b"),
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
-    "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"),
+    "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"), "pack_constants": (WEIGHTED, "cpu"),
+    "read_in_place": (SQUARE, "cpu"), "lone_column": (BYTES, "cpu"),
 }  # fmt: skip
 # by what is printed, counted
 COUNTED = {

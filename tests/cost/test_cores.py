@@ -30,12 +30,17 @@ def kernel(text):
     return call.kernel
 
 
+def scheduled(tile):
+    """What the rules of products give a tile."""
+    return Schedule.make(tile, directives=("pack_constants", "read_in_place"))
+
+
 def seconds(k, chip=None, **tile):
-    return estimate(k, Schedule.make(tile), chip or load_chip("cpu").with_cores(1)).seconds
+    return estimate(k, scheduled(tile), chip or load_chip("cpu").with_cores(1)).seconds
 
 
 def part(k, name, **tile):
-    return dict(estimate(k, Schedule.make(tile), load_chip("cpu").with_cores(1)).parts)[name]
+    return dict(estimate(k, scheduled(tile), load_chip("cpu").with_cores(1)).parts)[name]
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,9 @@ def test_rows_are_the_lanes_of_a_last_column(k, image, weights):
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(got, run(graph, x, threads=2)[1])
     assert "vi lone0" in program.source() or facts().vector_bytes < 64  # narrower vectors may share 49 columns otherwise
+    less, same = run(graph, x, threads=1, without=["directives/lone-column"])
+    assert "lone0" not in less.source() and "lone_column" not in less.kernels[0].schedule
+    np.testing.assert_array_equal(same, want)
 
 
 @pytest.mark.parametrize("size", [(1, 17), (3, 11), (5, 13), (1, 1), (9, 9), (7, 8)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,8 +78,8 @@ def test_threads_give_the_same_bytes_with_vectors_of_half_a_line(monkeypatch):
 
 
 def rescheduled(graph, schedule, threads=1):
-    """The program of a graph with one kernel, under another schedule."""
-    p = autocomp.optimize(graph)
+    """The program of a graph with one kernel, under another schedule with the directives of products."""
+    p, schedule = autocomp.optimize(graph), replace(schedule, directives=("prefetch", "pack_constants", "read_in_place"))
     kernel = p.calls.calls[0].kernel
     return build_program(p.calls, {kernel.signature: (schedule, Cost(1.0, "none", ()))}, p.target, Options(threads=threads), Trace())
 
@@ -153,6 +154,24 @@ def test_a_weight_is_packed_once_for_all_calls_that_read_it_alike():
 def test_what_changes_between_runs_is_not_packed_ahead():
     program = autocomp.optimize(lambda x, w: x @ w, example_inputs=(np.zeros((9, 20), "f4"), np.zeros((20, 33), "f4")))
     assert all(not s.packings for s in program.printed.values())
+
+
+@pytest.mark.parametrize(("rule", "text"), [
+    ("directives/pack-constants", "void k_matmul_add_max_pack_in1("), ("directives/prefetch", "__builtin_prefetch("),
+], ids=str)  # fmt: skip
+def test_without_its_rule_a_product_packs_in_each_run_and_asks_for_nothing_ahead(rule, text):
+    graph = matmul(37, 50, 75)
+    whole, less = (autocomp.optimize(graph, threads=1, without=w) for w in ((), [rule]))
+    assert text in whole.source() and text not in less.source()
+    assert rule in whole.explain(why=whole.kernels[0].name) and rule not in less.explain(why=less.kernels[0].name)
+    np.testing.assert_array_equal(checked(whole, graph), checked(less, graph))
+
+
+def test_without_its_rule_no_factor_is_read_where_it_lies():
+    graph = product_of(("x", "w"), 61, 33, 64)
+    whole, less = (autocomp.optimize(graph, threads=1, without=w) for w in ((), ["directives/read-in-place"]))
+    assert "read_in_place" in whole.kernels[0].schedule or whole.target.lanes != 16
+    assert "panels = ac_alloc" in less.source() and "read_in_place" not in less.kernels[0].schedule and less.verify().ratio <= 1
 
 
 def product_of(inputs, m, k, n, heads=1):

@@ -21,7 +21,7 @@ from tests.helpers.covers import cover_of
 from tests.helpers.tune_targets import FaultyCpu
 
 SOFTMAX = "graph g\ninput x: f32[96, 48]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
-RULES = rewrite.load_rules(without=("directives/exp-below-maximum", "directives/jam-columns"))  # a tile has one schedule then
+RULES = rewrite.load_rules(without=tuple(f"directives/{x}" for x in ("exp-below-maximum", "jam-columns", "prefetch")))  # one a tile
 FAULTS = {
     1: ("crash", "failed", "run: killed by SIGSEGV"),
     2: ("hang", "failed", "run: no result after 4 s"),
