@@ -37,9 +37,24 @@ if TYPE_CHECKING:
 
 REPEATS = {"cpu": 1, "cuda": 16, "maca": 16}  # targets whose programs have loops: of what their slices' places are multiples, in bytes
 STOPS = ("cpu",)  # those whose loops end when a value that they compute says so
-SELDOM = 100_000  # new objects between two looks for cycles of garbage: 7 % of ResNet-50's seconds and no more memory, against 700
+SELDOM = 1_000_000  # new objects between two looks for cycles of garbage: 7 % of ResNet-50's seconds and no more memory, against 700
 
 
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Millions of small values that no cycle holds: Python's collector looks through them less often meanwhile."""
+    before = gc.get_threshold()
+    if not 0 < before[0] < SELDOM:
+        yield
+        return
+    gc.set_threshold(SELDOM, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@_seldom_collected()
 def compile_model(model: Any, target: str | Target, options: Options, trace: Trace, **frontend: Any) -> Program:
     """model -> Program. Each stage is timed and recorded in `trace`, all of them by one clock (`deadline.py`).
 
@@ -89,6 +104,7 @@ def compile_written(text: str, target: str, options: Options, trace: Trace) -> P
     return program
 
 
+@_seldom_collected()
 def import_model(model: Any, trace: Trace, features: Container[str] = (), **frontend: Any) -> Graph:
     """model -> the graph of core operators, and of those that a chip with these features has functions for, in which the model's own casts
     to short floats round (`ir.rounding`)."""
@@ -97,20 +113,6 @@ def import_model(model: Any, trace: Trace, features: Container[str] = (), **fron
         check_graph(graph)
         note.update(model=graph.name, ops=len(graph.nodes()))
     return graph
-
-
-@contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """Millions of small values that no cycle holds: Python's collector looks through them less often meanwhile."""
-    before = gc.get_threshold()
-    if not 0 < before[0] < SELDOM:
-        yield
-        return
-    gc.set_threshold(SELDOM, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @_seldom_collected()

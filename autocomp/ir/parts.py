@@ -54,7 +54,7 @@ def pieces(kernel: Kernel, schedule: Schedule) -> Pieces:
 
     Raises UnsupportedOp where the reduction has no parts (`why_not_parts`).
     """
-    return Parts(kernel).pieces(schedule)
+    return ((kernel, schedule),) if schedule.split is None else _parts_of(kernel).pieces(schedule)
 
 
 class Parts:
@@ -98,6 +98,12 @@ class Parts:
             bound = {a.name for a in kernel.axes} - {a.name for a in part.axes} | _reduced(kernel) - _reduced(whole)
             self._made[key] = cut, part, join, frozenset(bound)
         return self._made[key]
+
+
+@lru_cache(maxsize=256)
+def _parts_of(kernel: Kernel) -> Parts:
+    """Kept, so that whoever asks for a split's kernels again gets those that are scheduled and printed already."""
+    return Parts(kernel)
 
 
 @lru_cache(maxsize=4096)

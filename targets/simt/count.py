@@ -28,7 +28,7 @@ from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import BYTES, turns_together
-from autocomp.targets.simt.samples import LINE, SECTOR, TAGS, WORD, Limit, Samples, footprint
+from autocomp.targets.simt.samples import LINE, SECTOR, TAGS, WORD, Limit, Samples, accesses, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
 from autocomp.targets.simt.skip_neutral import AHEAD, Skipped, skip_neutral
 from autocomp.targets.simt.strips import multiplied, share
@@ -247,12 +247,12 @@ class Counter(Printer):
         any_lane = there.any(axis=1)
         active = float(any_lane.mean()) * number
         place = np.broadcast_to(x.address(t, at), shape)
-        sectors = x.distinct(place, there, SECTOR) * each
-        lines = x.distinct(place, there, LINE) * each
+        made = accesses(place, there)
+        sectors, lines = made.distinct(SECTOR) * each, made.distinct(LINE) * each
         bytes_ = float(there.mean()) * number * self.place.wave * v * t.dtype.bytes
         slots = lines
         if not store:
-            slots = max(lines / TAGS, x.passes(np.where(there, place, place[:, :1]), v * t.dtype.bytes) * each)
+            slots = max(lines / TAGS, made.passes(v * t.dtype.bytes) * each)
         self.request(active, max(slots, active, bytes_ / LINE))
         if store:
             self.stored_bytes += sectors * SECTOR * self.often

@@ -46,10 +46,12 @@ class Counted:
 class CountedOnce:
     """Counts of a target's schedules by all that their statements depend on."""
 
-    MOST = 128
+    MOST = 128  # plans; of what they came to, a record of a few hundred bytes, as many as a program asks for
+    FOUND = 1 << 14
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Schedule], Counted | None] = {}
+        self._found: dict[tuple[str, Schedule], Issued | None] = {}
 
     def __reduce__(self) -> tuple[type[CountedOnce], tuple[()]]:
         """Another process counts for itself."""
@@ -57,14 +59,24 @@ class CountedOnce:
 
     def issued(self, kernel: Kernel, schedule: Schedule, shared: float, count: Callable[[Schedule], Counted | None]) -> Issued | None:
         """What a schedule issues, None where that is not counted; `count` counts one. Raises what it does."""
-        few = replace(schedule, stages=min(schedule.stages, FEW_STAGES), grouped=0)
-        key = kernel.signature, few
+        key = kernel.signature, schedule
         try:
-            found = self._known[key]  # asked once: another thread may clear them
+            return self._found[key]  # asked once: another thread may clear them
+        except KeyError:
+            if len(self._found) >= self.FOUND:
+                self._found.clear()
+        plan = self._plan(kernel.signature, schedule, count)
+        out = self._found[key] = plan.issued(schedule.stages, shared) if plan is not None else None
+        return out
+
+    def _plan(self, signature: str, schedule: Schedule, count: Callable[[Schedule], Counted | None]) -> Counted | None:
+        """The plan of a schedule, or of one whose statements are the same."""
+        few = replace(schedule, stages=min(schedule.stages, FEW_STAGES), grouped=0)
+        key = signature, few
+        try:
+            found = self._known[key]
         except KeyError:
             if len(self._known) >= self.MOST:
                 self._known.clear()
             found = self._known[key] = count(few)
-        if found is not None and found.own_depth and few.stages != schedule.stages:
-            found = count(schedule)
-        return found.issued(schedule.stages, shared) if found is not None else None
+        return count(schedule) if found is not None and found.own_depth and few.stages != schedule.stages else found

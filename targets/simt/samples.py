@@ -48,6 +48,62 @@ class Limit:
         return ~holds & ~fails if self.known else np.ones_like(holds)
 
 
+@dataclass(frozen=True)
+class Accesses:
+    """Accesses of sampled waves: bytes from a buffer's beginning and which lanes make them, as (accesses, lanes); `times`: how many each
+    stands for."""
+
+    place: Array
+    there: Array
+    times: Array
+
+    def distinct(self, grain: int) -> float:
+        """Pieces of `grain` bytes that the lanes of a wave name, in the mean of the samples and summed over the registers."""
+        ordered = np.sort(np.where(self.there, self.place // grain, -1), axis=1)
+        new = (ordered[:, 1:] != ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        return float((new.sum(axis=1) + (ordered[:, 0] >= 0)) @ self.times) / WAVES
+
+    def passes(self, bytes_: int) -> float:
+        """Times that the lanes of a wave pass over the banks of shared memory, in which a core's cache lies too, for accesses of `bytes_`
+        at `place`, of lanes that make none at the first one's: the same measure. Wide accesses of a wave are made in parts, each of as
+        many neighbouring lanes as fill the banks; half as many where each lane and its neighbour, or the one behind that, name the same
+        place (accesses of 8 and 16 bytes at drawn places: 2 and 4 clocks, 1 and 2 where pairs of lanes agree, however many more do; H100,
+        2026-11-28)."""
+        place = np.where(self.there, self.place, self.place[:, :1])
+        parts = max(1, place.shape[1] * min(bytes_, 16) // (BANKS * WORD))
+        lane = np.arange(place.shape[1])
+        if parts > 1 and any((place[:, lane ^ apart] == place).all() for apart in (1, 2)):
+            parts //= 2
+        together = np.split(place, parts, axis=1) if place.shape[1] % parts == 0 else [place]
+        return sum(float(_passes(x, bytes_) @ self.times) / WAVES for x in together)
+
+
+def accesses(place: Array, there: Array) -> Accesses:
+    """Of (samples, lanes, registers). Where lanes lie apart alike in all accesses, those that begin alike in a line and are made by the
+    same lanes are told once: sectors, lines and banks ask for no more of them."""
+    samples, lanes, registers = place.shape
+    apart = place - place[:, :1]
+    if lanes not in (32, 64) or not (apart == apart[:1, :, :1]).all() or (there & (place < 0)).any():
+        rows = lambda x: np.moveaxis(x, 1, 2).reshape(samples * registers, lanes)
+        return Accesses(rows(place), rows(there), np.ones(samples * registers, np.int64))
+    same = place[:, 0] % LINE
+    if not there.all():
+        lanes_of = np.ascontiguousarray(np.moveaxis(np.packbits(there, axis=1), 1, 2)).view(f"u{lanes // 8}")
+        same = same + LINE * np.unique(lanes_of, return_inverse=True)[1].reshape(same.shape)
+    _, at, times = np.unique(same, return_index=True, return_counts=True)
+    sample, register = np.divmod(at, registers)
+    return Accesses(place[sample, :, register], there[sample, :, register], times)
+
+
+def _passes(place: Array, bytes_: int) -> Array:
+    """Passes of lanes whose accesses are made at once, of each."""
+    words = np.sort(np.concatenate([place // WORD + i for i in range(max(1, bytes_ // WORD))], axis=1), axis=1)
+    first = np.ones_like(words, dtype=bool)
+    first[:, 1:] = words[:, 1:] != words[:, :-1]
+    bank = np.arange(len(words))[:, None] * BANKS + words % BANKS
+    return np.bincount(bank[first], minlength=len(words) * BANKS).reshape(-1, BANKS).max(axis=1)
+
+
 class Samples:
     """Coordinates of sampled waves; arrays are (samples, lanes, registers)."""
 
@@ -119,23 +175,9 @@ class Samples:
             place, pitch = place + np.asarray(i.eval(_Hinted(at))) * pitch, pitch * dim_hint(n)
         return place * t.dtype.bytes
 
-    def distinct(self, place: Array, there: Array, grain: int) -> float:
-        """Pieces of `grain` bytes that the lanes of a wave name, in the mean of the samples and summed over the registers."""
-        piece = np.where(there, place // grain, -1)
-        return float(_distinct(piece)) / WAVES
-
     def passes(self, place: Array, bytes_: int) -> float:
-        """Times that the lanes of a wave pass over the banks of shared memory, in which a core's cache lies too, for accesses of `bytes_`
-        at `place`: the same measure. Wide accesses of a wave are made in parts, each of as many neighbouring lanes as fill the banks;
-        half as many where each lane and its neighbour, or the one behind that, name the same place (accesses of 8 and 16 bytes at drawn
-        places: 2 and 4 clocks, 1 and 2 where pairs of lanes agree, however many more do; H100, 2026-11-28)."""
-        parts = max(1, place.shape[1] * min(bytes_, 16) // (BANKS * WORD))
-        lane = np.arange(place.shape[1])
-        if parts > 1 and any((place[:, lane ^ apart] == place).all() for apart in (1, 2)):
-            parts //= 2
-        if parts > 1 and place.shape[1] % parts == 0:
-            return sum(_passes(x, bytes_) for x in np.split(place, parts, axis=1))
-        return _passes(place, bytes_)
+        """`Accesses.passes` of accesses that all lanes make."""
+        return accesses(place, np.ones(place.shape, bool)).passes(bytes_)
 
     def swizzled(self, x: Shared, row: Array, col: Array) -> Array:
         """Where an element of a shared operand lies: rows that are `apart` side by side, chunks permuted as by `ac_swizzle`."""
@@ -172,18 +214,6 @@ class _Hinted(dict[str, Any]):
         return 1
 
 
-def _passes(place: Array, bytes_: int) -> float:
-    """Passes of lanes whose accesses are made at once."""
-    words = np.concatenate([place // WORD + i for i in range(max(1, bytes_ // WORD))], axis=1)
-    words = np.moveaxis(np.sort(words, axis=1), 1, -1).reshape(-1, words.shape[1])
-    first = np.ones_like(words, dtype=bool)
-    first[:, 1:] = words[:, 1:] != words[:, :-1]
-    row, col = np.nonzero(first)
-    count = np.zeros((len(words), BANKS), np.int64)
-    np.add.at(count, (row, words[row, col] % BANKS), 1)
-    return float(count.max(axis=1).sum()) / WAVES
-
-
 def _value(level: Sequence[Digit], axis: str, number: Array) -> Array:
     """What a level's digits contribute to an axis."""
     out: Array = 0
@@ -191,13 +221,6 @@ def _value(level: Sequence[Digit], axis: str, number: Array) -> Array:
         if d.axis == axis:
             out = out + number // w % d.count * d.stride
     return out
-
-
-def _distinct(piece: Array) -> int:
-    """Different numbers from 0 along the lanes, in all."""
-    ordered = np.sort(piece, axis=1)
-    new = ordered[:, 1:] != ordered[:, :-1]
-    return int((new & (ordered[:, 1:] >= 0)).sum() + (ordered[:, 0] >= 0).sum())
 
 
 def footprint(t: Tensor, size: dict[str, int]) -> tuple[float, float]:

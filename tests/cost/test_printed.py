@@ -106,6 +106,45 @@ def test_passes_over_banks():
     assert passes(16, 16) == 4
 
 
+def test_accesses_that_are_told_once_count_as_each_by_itself():
+    """Lanes that lie apart alike, or as drawn; made by all of them, by some, by others in each access; from before the buffer on."""
+    from autocomp.targets.simt.samples import WAVES, accesses
+
+    draw, lane = np.random.default_rng(0), np.arange(32).reshape(1, 32, 1)
+    folded = 0
+    for n in range(60):
+        begin = draw.integers(0, 99, (WAVES, 1, 1)) * draw.choice([1, 4, 16, 128]) + draw.integers(0, 9, (1, 1, 4)) * draw.choice([4, 32])
+        apart = (
+            lane * 4,
+            lane * 16,
+            lane // 2 * 8,
+            124 - lane * 4,
+            draw.integers(0, 500, (1, 32, 1)),
+            draw.integers(0, 500, (WAVES, 32, 4)),
+        )
+        place = np.broadcast_to(begin + apart[n % 6] - (200 if n % 7 == 0 else 0), (WAVES, 32, 4))
+        there = np.broadcast_to((place < np.inf, lane < 9, place >= 0, (begin + lane) % 3 > 0, place < 0)[n % 5], place.shape)
+        told = accesses(place, there)
+        each = [accesses(place[s : s + 1, :, r : r + 1], there[s : s + 1, :, r : r + 1]) for s in range(WAVES) for r in range(4)]
+        for grain in (32, 128):
+            assert told.distinct(grain) == sum(x.distinct(grain) for x in each)
+        for bytes_ in (2, 4, 8, 16) if n % 6 != 5 else (2, 4):  # pairs that agree are asked of all accesses together
+            assert told.passes(bytes_) == sum(x.passes(bytes_) for x in each)
+        folded += len(told.times) < len(each)
+    assert folded > 30
+
+
+def test_a_schedule_is_counted_once():
+    from autocomp.targets.simt.counted import CountedOnce
+
+    (kernel, _), asked = kernels(FAMILIES[min(FAMILIES)](Random(0)))[0], []
+    once = CountedOnce()
+    for _ in range(2):
+        for threads in range(32, 32 * (2 * once.MOST), 32):
+            assert once.issued(kernel, Schedule(threads=threads), 0.0, asked.append) is None
+    assert len(asked) == 2 * once.MOST - 1
+
+
 def test_residents_by_what_runs_out_first():
     made = lambda threads, registers, shared: Issued(1e4, threads, registers, shared, (), 1, 1, 1, 1, 1)
     assert resident(made(128, 32, 0), H200) == 16

@@ -58,6 +58,13 @@ FOLDS = [("sum", ""), ("prod", ""), ("max", ""), ("min", ""), ("argmax", ""), ("
          ("max_sumexp", "m"), ("softmax_weighted", ""), ("softmax_weighted", "l"), ("welford", ""), ("welford", "s")]  # fmt: skip
 
 
+def test_kernels_of_a_split_are_made_once():
+    """What admits a schedule prints its kernels, and whoever builds them later takes these texts."""
+    split = Schedule(split=("r0", 4))
+    first, again = (pieces(folded("sum"), split) for _ in range(2))
+    assert all(a is b for (a, _), (b, _) in zip(first, again, strict=True))
+
+
 @pytest.mark.parametrize(("monoid", "part"), FOLDS)
 @pytest.mark.parametrize("parts", [2, 7, 64])
 def test_combined_states_are_the_whole(monoid, part, parts):
