@@ -55,37 +55,38 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     sides = (m, products * n)
     copied = [copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs)]
     halves = online and not in_turn and "half_scores" in s.directives
-    piece = min(depth, int(chip.numbers["score_columns"])) if halves else depth  # columns of scores that leave at once
+    own_sums = chip.granule[1] if online and "mma_row_sums" in s.directives else 0  # columns that a sum of weights adds to those of values
+    piece = columns_at_once(m, n + own_sums, depth, chip) if halves else depth  # of scores that leave at once
+    if m * (n + own_sums + (2 * piece if halves else piece)) * SUM > chip.memory("l0c").capacity:
+        own_sums = 0
+    flops += 2.0 * m * own_sums * depth * steps
     if halves or (online and "handed_fractals" in s.directives):  # weights lie in memory as in L1
         copied[0] = copy_to_l1(Side(depth * m * bytes_, depth * m * bytes_), chip)
     in_order = {"tile", "line", "kept", "kept line"}.intersection(roles.steps)
     if halves and not in_order and runs[1] == n and roles.extent("depth") % depth == 0:  # neighbouring rows are copied as longer ones
         copied[1] = copy_to_l1(Side(depth * products * n * bytes_, depth // piece * n * bytes_), chip)
-    sums = m * (n + depth + chip.granule[1]) * SUM  # with one fractal's columns more, which leave by themselves
-    by_product = online and not halves and "mma_row_sums" in s.directives and sums <= chip.memory("l0c").capacity
-    if by_product:
-        flops += 2.0 * m * chip.granule[1] * depth * steps
     used = work.vector or work.special or online
     vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
     arriving = rounds * (out + scores / (2 if halves else 1)) * chip.cores / lim["ub_in"] if used else 0.0
     if halves:  # of each weight all but its exponential is for two at once
         more, beside, added = half_steps(roles.steps, m, depth, steps, chip.granule[1])
         arriving += rounds * steps * added * chip.cores / lim["ub_in"]
-        own = chip.numbers["state_operations"] * m * n + m * (chip.numbers["half_operations"] * depth + chip.numbers["half_row"]) + beside
-        each = (chip.numbers["half_calls"] + more) * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
+        calls = chip.numbers["half_calls"] - (chip.numbers["half_sum_calls"] if own_sums else 0)
+        operations = chip.numbers["half_operations"] - (chip.numbers["half_sums"] if own_sums else 0)
+        own = chip.numbers["state_operations"] * m * n + m * (operations * depth + chip.numbers["half_row"]) + beside
+        each = (calls + more) * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
         vector = per_core * work.special / chip.special + rounds * steps * each
     elif online:  # beside what is counted of each weight
         banks = chip.numbers["fused_bank_waits"] if "fused_scale" in s.directives else chip.numbers["bank_waits"]
         own = chip.numbers["state_operations"] * m * n + banks * m * depth
         calls = chip.numbers["round_calls"] - chip.numbers["partial_calls"] * ("thread_partials" in s.directives)
-        if by_product:
+        if own_sums:
             calls, own = chip.numbers["round_calls"] - chip.numbers["row_sum_calls"], own - m * depth
         edges = tuple(x for x in roles.steps if x in ("endless", "mask"))
         more, beside, _ = half_steps(edges, m, depth, steps, chip.granule[1] // 2)
         vector += rounds * steps * ((calls + more) * lim["vector_start"] + (own + 2 * beside) * chip.cores / chip.vector["f32"])
-    apart = lim["drain"] + m * chip.granule[1] * SUM / rate("l0c")
     drain = lambda columns: lim["drain"] + m * columns * SUM / rate("l0c")
-    leaving = rounds * (steps * (depth // piece * drain(piece) + drain(n) + by_product * apart) if online else drain(n))
+    leaving = rounds * (steps * (depth // piece * drain(piece) + drain(n + own_sums)) if online else drain(n))
     t = {
         "copies to L1": rounds * steps * sum(copied),
         "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
@@ -107,14 +108,15 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         late = max(1, s.stages - 1)
         t = {x: v * (1 + late * ends / (steps * rounds)) for x, v in t.items()}
         slots = late + 1 + 2  # of factors: of the round behind, of those under way, and one that they are copied to meanwhile
-        if slots + 2 + 1 > lim["events"]:  # without the last one copies wait for what is fed late, and it for them
+        room = 2 * slots * depth * n * bytes_ + m * (depth + n) * 2 <= chip.memory("l1").capacity
+        if not room or slots + 2 > lim["events"]:  # without the last one copies wait for what is fed late, and it for them
             alternating = t["copies to L1"] + t["copies to L0"] / products
         weights = rounds * steps * copied[0]  # other factors are there before they are wanted
         product = (t["copies to L0"] + t["matrix unit"]) / products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
-        if halves and 2 * m * (n + piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait for the sums' way out
+        if halves and 2 * m * (n + own_sums + piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait
             alone = t["matrix unit"] * (1 + piece / depth) / 2
-            t["sums' way"] = alone + rounds * steps * (drain(n) + max(0, depth // piece - 2) * drain(piece))
-        t["weights' way"] = (weights + product + by_product * rounds * steps * apart / 2 + handed * 2 / chip.numbers["handed_over"]) / late
+            t["sums' way"] = alone + rounds * steps * (drain(n + own_sums) + max(0, depth // piece - 2) * drain(piece))
+        t["weights' way"] = (weights + product + handed * 2 / chip.numbers["handed_over"]) / late
     core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
     core = max(core, alternating)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
@@ -153,6 +155,14 @@ def fed_at_once(m: int, n: int, depth: int, bytes_: int, chip: Chip, lefts: int 
     most = max(grain, int(room) // grain * grain)
     parts = -(-depth // most)
     return int(-(-depth // (parts * grain)) * grain)
+
+
+def columns_at_once(m: int, n: int, depth: int, chip: Chip) -> int:
+    """Columns of m x depth scores in half precision that leave L0C at once: an even part of two or more, as large as leaves room for
+    another one and for a sum of n columns, but `score_columns` at least. As many rows of keys as there are parts may be copied as one."""
+    grain, least = chip.granule[1], min(depth, int(chip.numbers["score_columns"]))
+    most = (int(chip.memory("l0c").capacity) // (m * SUM) - n) // 2
+    return next((p for p in range(min(depth // 2, most) // grain * grain, least, -grain) if depth % p == 0), least)
 
 
 def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, elements: float = 0.0) -> Cost:

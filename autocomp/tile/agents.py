@@ -29,8 +29,8 @@ class Span:
 @dataclass(frozen=True)
 class Work:
     """One operation of an agent on buffers; `lines` is its text, which no pass reads. `values`: what the bytes of `reads` and then of
-    `writes` stand for, where a buffer holds one value after another. `apart`: buffers of `writes` of which each turn of an inner loop
-    writes other bytes."""
+    `writes` stand for, where a buffer holds one value after another; "" of one that it does not read, but holds the place of. `apart`:
+    buffers of `writes` of which each turn of an inner loop writes other bytes."""
 
     agent: str
     reads: tuple[str, ...]

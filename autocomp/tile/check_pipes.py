@@ -86,7 +86,7 @@ def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: i
             w.use(a, Use(place, a.number, write, THREADS, a.now, parts=(place, turn) if write and b in n.apart else None), _say)
             if write:
                 content.update({k: (0, "") for k in beside.get(place, ())} | {place: (turn, value)})
-            elif content.get(place, (turn, value)) != (turn, value):
+            elif value and content.get(place, (turn, value)) != (turn, value):
                 lost = content[place][1] != value
                 w.found.append(f"overwritten: {a.name} reads {value} behind another value on its bytes" if lost else
                                f"stale: {a.name} reads {b} of another round")  # fmt: skip

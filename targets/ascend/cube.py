@@ -125,12 +125,13 @@ class Cube:
         text = self.ring("l1", f.name, stored(f.dtype, self.p.name), rows * self.size(f.cols), turn, more)
         return text, Work(MTE2, (reads,), (f.name,), (f"DataCopy({f.name}, {source}, {rows} * {self.whole(f.cols)});",))
 
-    def feed(self, f: Factor, side: str, other: str, part: Part, turn: str, some: Some | None = None) -> tuple[str, str, Work]:
+    def feed(self, f: Factor, side: str, other: str, part: Part, turn: str, some: Some | None = None,
+             slots: int = 0) -> tuple[str, str, Work]:  # fmt: skip
         """(name, declaration, work): a part of a factor from L1 to L0A (side a) or L0B (side b); `other` is its axis beside the depth, of
-        which it may be `some` elements."""
+        which it may be `some` elements. `slots`: 0 for those of rings."""
         where, size, name = f"l0{side}", (some.size if some else self.size(other)) * part.size, f"{f.name}_{side}"
         name += str(sum(x.startswith(name) for x in self.depth) or "")
-        text = self.ring(where, name, stored(f.dtype, self.p.name), size, turn)
+        text = self.ring(where, name, stored(f.dtype, self.p.name), size, turn, slots - self.slots if slots else 0)
         along = f.cols == part.depth
         call = f"ac_to_{where}{'' if along else '_turned'}"
         source = f.name
@@ -159,9 +160,9 @@ class Cube:
             return Part(depth, fed, str(fed), str(fed), loop)
         return Part(depth, fed, f"ac_least({fed}, {count} - {loop})", f"ac_whole(ac_least({fed}, {count} - {loop}))", loop)
 
-    def accumulator(self, name: str, m: str, n: str, turn: str) -> str:
-        """Declaration of a sum in L0C."""
-        return self.ring("l0c", name, "float", self.size(m) * self.size(n), turn)
+    def accumulator(self, name: str, m: str, n: str, turn: str, more: int = 0) -> str:
+        """Declaration of a sum in L0C with room for `more` columns."""
+        return self.ring("l0c", name, "float", self.size(m) * (self.size(n) + more), turn)
 
     def out(self, acc: str, target: str, m: str, n: str, apart: int, writes: tuple[str, ...], call: str = "ac_fixpipe") -> Work:
         """A sum to memory, in rows `apart` elements apart."""

@@ -19,7 +19,7 @@ from autocomp.targets.ascend.partials import partials
 from autocomp.targets.ascend.row_sums import row_sums
 from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
-from autocomp.targets.ascend.tables import loaded, place, table
+from autocomp.targets.ascend.tables import RING, loaded, place, table
 from autocomp.targets.ascend.vector import VectorPart
 from autocomp.targets.ascend.whole import whole
 from autocomp.targets.cpu.names import c_name, entry_name
@@ -36,7 +36,6 @@ from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
 from autocomp.tile.text import show
 
 HEADER = "autocomp_ascend.h"
-RING = 2  # slots of a ring, where they fit
 TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MIX_AIC_1_2"}
 
 
@@ -55,7 +54,7 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     p = narrowed(named(p))
     if "half_scores" in directives and half_scores(p) is None:
         directives = [d for d in directives if d != "half_scores"]
-    if "mma_row_sums" in directives and "half_scores" not in directives and (beside := row_sums(p)) is not p:
+    if "mma_row_sums" in directives and (beside := row_sums(p)) is not p:
         try:
             return attempt(beside, chip, directives)
         except DoesNotFit:
@@ -69,7 +68,8 @@ def attempt(p: TileProgram, chip: Chip, directives: Collection[str]) -> tuple[Ke
     p, partial = partials(p) if halves or "thread_partials" in directives else (p, frozenset())
     p, late = ahead(factors_first(p))
     short: DoesNotFit | None = None
-    spare = ((late.by + 1, 0), (late.by + 1, 1), (late.by + 1, 2), (late.by, 0), (late.by - 1, 0)) if late.by else ((0, 0),)
+    by = late.by
+    spare = ((by + 1, 0), (by + 2, 1), (by + 1, 1), (by + 1, 2), (by, 0), (by - 1, 0)) if by else ((0, 0),)
     past = past_l2(p, chip) if "evict_first" in directives else ()
     for rows, slots, (more, tight), apart in product(shares(p), (RING, 1) if late.statements else (RING,), spare, (True, False)):
         if not (rows or apart):

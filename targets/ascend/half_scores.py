@@ -11,15 +11,14 @@ that many keys share a round. Only for models that round their scores to halves 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autocomp.targets.ascend.geometry import tile_of, values
 from autocomp.targets.ascend.half_masks import Step, addable, arrive, prepared, room, settled_step, steps_of, tail
 from autocomp.targets.ascend.operand import Operand, number
-from autocomp.targets.ascend.tables import table
+from autocomp.targets.ascend.tables import RING, table
 
-from autocomp.cost.derived import constant
 from autocomp.ir.body import Const, Expr, Map
 from autocomp.ir.types import F16, F32
 from autocomp.tile.agents import Work
@@ -28,8 +27,8 @@ from autocomp.tile.program import Stmt, TileProgram, Value, walk
 if TYPE_CHECKING:
     from autocomp.targets.ascend.vector import VectorPart
 
-COLUMNS = int(constant("score_columns"))  # of a tile of scores that leave L0C at once
 FOLDED = 4  # blocks that a fold keeps
+LINE = 32  # bytes of a block
 
 
 @dataclass(frozen=True)
@@ -153,54 +152,75 @@ class Halves:
         self.size = self.v.g.pitch(self.of.lane) // self.side * self.column * F16.bytes
         self.blocks = str(int(self.whole) // self.side) if self.whole.isdigit() else f"{self.whole} / {self.side}"
 
-    def piece(self, hint: str, element: str, bytes_: int) -> tuple[Operand, int]:
+    def declared(self, hint: str, element: str, bytes_: int, at: int) -> str:
         v = self.v
-        at = v.ub.take(bytes_)
         v.names += 1
         name = f"{hint}{v.names}"
         v.frame.declarations.append(f"const LocalTensor<{element}> {name} = ac_at<{element}>(ub, {bytes_}, {at});")
-        return Operand(name, "piece", "", at, element), bytes_
+        return name
 
-    def free(self, *pieces: tuple[Operand, int]) -> None:
-        for o, bytes_ in pieces:
-            self.v.ub.give(o.offset, bytes_)
+    def piece(self, more: int = 0) -> tuple[Operand, int]:
+        """Room for four columns, where folds go and what lies in it then (`inside`), or for `more` bytes."""
+        bytes_ = max(FOLDED * self.column * F16.bytes, more)
+        at = self.v.ub.take(bytes_)
+        return Operand(self.declared("t", "half", bytes_, at), "piece", "", at, "half"), bytes_
+
+    def inside(self, piece: Operand, column: int, element: str, size: int, past: int = 0) -> str:
+        """`size` elements a row in a piece, from one of its columns on and `past` bytes behind it."""
+        bytes_ = max(LINE, size * self.v.g.slots * (F32 if element == "float" else F16).bytes)
+        at = piece.offset + column * self.column * F16.bytes + past
+        return self.declared("f" if element == "float" else "d", element, bytes_, at)
+
+    def dense(self, piece: Operand) -> tuple[str, str]:
+        """An element a row, as halves and in single precision."""
+        past = -(-self.v.g.slots * F16.bytes // LINE) * LINE
+        return self.inside(piece, 2, "half", 1), self.inside(piece, 2, "float", 1, past)
 
     def arrive(self, scratch: str, slot: str, rows: int) -> None:
         """Scores of this core's rows, from a tile of `rows`."""
         v = self.v
         name = f"{self.of.acc}_in"
-        v.staged(v.frame, name, "half", self.size, apart=True)
+        v.staged(v.frame, name, "half", self.size, RING, True)
         own = v.true[v.row] if v.row else "1"
         shape = f"ac_copy({self.blocks}, {own} * 32, ({rows} - {own}) * 32, {self.rows} - {own})"
         copy = f"DataCopyPad({name}[0], {scratch}_g[{slot} + {self.side} * w_row], {shape}, {{false, 0, 0, 0}});"
         v.frame.works.append(Work("vector.MTE2", (scratch,), (name,), v.guarded((copy,))))
         self.scores = v.values[self.of.acc] = Operand(name, "scores", self.of.lane, element="half")
 
+    def in_their_place(self, name: str) -> Operand:
+        """Weights where the scores lie, which nobody reads any more."""
+        v, x = self.v, self.scores.name
+        v.frame.declarations.append(f"const LocalTensor<half> {name} = {x};")
+        v.depth[name], v.ub.spans[name] = v.depth[x], v.ub.spans[x]
+        return Operand(name, "scores", self.of.lane, element="half")
+
+    def holding(self, w: Work) -> Work:
+        """A work on weights: no scores come to their place until it is done."""
+        return replace(w, reads=(self.scores.name, *w.reads), values=("", *w.values))
+
     def statement(self, s: Stmt, by: str | None) -> None:
         """One of the statements; `by`: a value a row that the sums are scaled by."""
         of, v, g = self.of, self.v, self.v.g
         size = f"{self.blocks}, {g.slots}, {self.column}"
-        dense = lambda: (self.piece("d", "half", 2 * g.slots), self.piece("f", "float", 4 * g.slots))
         if s is of.top:
             x, top = self.scores, v.temporary("stat", "", s.dst)
-            t, (d, f) = self.piece("t", "half", max(FOLDED * self.column * 2, room(self))), dense()
-            line = f"{table()['scores_max']}({top.name}, {x.name}, {t[0].name}, {d[0].name}, {f[0].name}, {number(of.by)}, {size});"
-            lines, added = prepared(self, t[0])
-            v.v([*lines, line], (x, *added), top, t[0], d[0], f[0])
-            self.free(t, d, f)
+            t, bytes_ = self.piece(room(self))
+            line = f"{table()['scores_max']}({', '.join([top.name, x.name, t.name, *self.dense(t)])}, {number(of.by)}, {size});"
+            lines, added = prepared(self, t)
+            v.v([*lines, line], (x, *added), top, t)
+            v.ub.give(t.offset, bytes_)
             v.values[s.dst] = top
         elif s is of.scaled:
             v.values[s.dst] = v.values[of.top.dst]
         elif s is of.weights:
             x, less = self.scores, v.value(of.less)
-            name = v.staged(v.frame, f"{of.factor.dst}_out", "half", self.size)
-            self.weights = w = Operand(name, "scores", of.lane, element="half")
-            h, (d, f) = self.piece("h", "half", 32 * g.slots), dense()
-            names = ", ".join([name, x.name, less.name, h[0].name, d[0].name, f[0].name])
+            self.weights = w = self.in_their_place(f"{of.factor.dst}_out")
+            t, bytes_ = self.piece()
+            names = ", ".join([w.name, less.name, self.inside(t, 0, "half", self.side, LINE), *self.dense(t)])  # in other banks than scores
             v.applied.add("half_scores")
             none = ", true" if any(s.kind in ("until", "from", "keep", "drop") for s in of.steps) else ""  # rows may have no key in a round
-            v.v([f"{table()['scores_exp']}({names}, {number(of.by)}, {size}{none});"], (x, less), w, h[0], d[0], f[0])
-            self.free(h, d, f)
+            v.v([f"{table()['scores_exp']}({names}, {number(of.by)}, {size}{none});"], (x, less), w, t)
+            v.ub.give(t.offset, bytes_)
             v.values[s.dst] = w
         elif s in of.added:
             arrive(self, s)
@@ -210,11 +230,11 @@ class Halves:
             v.values[s.dst] = self.weights
         else:
             w, state, scaled = self.weights, v.value(s.dst), v.value(by) if by is not None else v.value(s.dst)
-            t, f, o = (self.piece("t", "half", FOLDED * self.column * 2), self.piece("f", "float", 64 * g.slots),
-                       self.piece("g", "float", 32 * g.slots))  # fmt: skip
-            names = ", ".join([state.name, scaled.name, w.name, t[0].name, f[0].name, o[0].name])
-            v.v([f"{table()['scores_sum']}({names}, {size}, {str(by is not None).lower()});"], (w, state, scaled), state, t[0], f[0], o[0])
-            self.free(t, f, o)
+            t, bytes_ = self.piece()
+            names = ", ".join([state.name, scaled.name, w.name, t.name, self.inside(t, 2, "float", 16), self.inside(t, 1, "float", 8)])
+            v.v([f"{table()['scores_sum']}({names}, {size}, {str(by is not None).lower()});"], (w, state, scaled), state, t)
+            v.frame.works.append(self.holding(v.frame.works.pop()))
+            v.ub.give(t.offset, bytes_)
 
     def hand_over(self, scratch: str, slot: str, rows: int) -> None:
         """The weights to a slot of memory as columns of fractals of `rows` rows."""
@@ -222,4 +242,4 @@ class Halves:
         own = v.true[v.row] if v.row else "1"
         shape = f"ac_copy({self.blocks}, {own} * 32, {self.rows} - {own}, ({rows} - {own}) * 32)"
         copy = f"DataCopyPad({scratch}_g[{slot} + {self.side} * w_row], {out}[0], {shape});"
-        v.frame.works.append(Work("vector.MTE3", (out,), (scratch,), v.guarded((copy,))))
+        v.frame.works.append(self.holding(Work("vector.MTE3", (out,), (scratch,), v.guarded((copy,)), (out, scratch))))

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from autocomp.targets.ascend.cube import FIX, MTE1, Factor, M, Part, Some
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import extent, strides, tile_of
-from autocomp.targets.ascend.half_scores import COLUMNS
 from autocomp.targets.ascend.tables import interface, stored
 
+from autocomp.cost.engines import columns_at_once
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import F16
 from autocomp.tile.agents import Again, Work
@@ -26,11 +26,21 @@ from autocomp.tile.program import Stmt
 if TYPE_CHECKING:
     from autocomp.targets.ascend.split import Split
 
+
+def at_once(sp: Split) -> int:
+    """Columns of scores that leave at once."""
+    assert sp.halves is not None
+    lane, (weighted,) = sp.halves.of.lane, [x for x in sp.products if sp.halves.of.factor.dst in x.srcs]
+    wide = [[a for a in sp.buf[x].axes if a != lane and tile_of(sp.p, a) > 1] for x in sp.sides(weighted)]
+    m, n = (sp.cube.size(axes[0] if axes else "") for axes in wide)
+    return columns_at_once(m, n + (sp.cube.size("") if sp.beside else 0), sp.cube.size(lane), sp.cube.chip)
+
+
 def columns(sp: Split, s: Stmt, m: str, n: str, k: str) -> None:
     """A product in parts of its columns, each of which leaves as halves in blocks of columns."""
     assert sp.halves is not None
     (a, b), above, whole, rows = sp.sides(s), sp.frame, sp.cube.whole(n), sp.cube.size(m)
-    size = min(COLUMNS, sp.cube.size(n))
+    size = at_once(sp)
     scratch = sp.scratch(s.dst, F16, rows, sp.vector.g.pitch(n))
     slot, name, fold, fractal = sp.slot(scratch), f"{n}_columns", sp.factors[b].folded, sp.cube.size("")
     if split := size < sp.cube.size(n):
@@ -103,8 +113,9 @@ def folded(sp: Split, f: Factor, apart: int, bordered: bool) -> int:
     of all that they multiply lie one behind the other and their parts fill fractals; else 1."""
     if sp.halves is None or bordered or f.rows != sp.halves.of.lane or any(s.of for s in sp.halves.of.steps):
         return 1  # what is added lies in memory in the keys' order
-    n, fractal = sp.cube.size(f.rows) // COLUMNS, sp.cube.size("")
-    if n < 2 or extent(sp.p, f.rows) % (n * fractal) or tile_of(sp.p, f.rows) != n * COLUMNS:
+    columns, fractal = at_once(sp), sp.cube.size("")
+    n = sp.cube.size(f.rows) // columns
+    if n < 2 or extent(sp.p, f.rows) % (n * fractal) or tile_of(sp.p, f.rows) != n * columns:
         return 1
     if n * fractal * apart > interface().most("Nd2NzParams", "dstNzMatrixStride"):  # from band to band of values
         return 1

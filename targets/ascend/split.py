@@ -16,9 +16,9 @@ from autocomp.targets.ascend.cube import FIX, Cube, Factor, M, Part, borders
 from autocomp.targets.ascend.fractals import handed, whole_fractals
 from autocomp.targets.ascend.frames import Frame, Joint
 from autocomp.targets.ascend.geometry import origin, strides, tile_of, trips, values
-from autocomp.targets.ascend.half_scores import COLUMNS, Halves, Scores
+from autocomp.targets.ascend.half_scores import Halves, Scores
 from autocomp.targets.ascend.partials import lane_sums, scale
-from autocomp.targets.ascend.score_columns import columns, folded, stays_in_loop
+from autocomp.targets.ascend.score_columns import at_once, columns, folded, stays_in_loop
 from autocomp.targets.ascend.tables import stored, table
 from autocomp.targets.ascend.vector import VectorPart
 
@@ -30,7 +30,6 @@ from autocomp.tile.agents import Again, Work
 from autocomp.tile.program import Buf, Loop, Stmt, Tensor, TileProgram, Value, walk
 
 Body = tuple[Loop | Stmt, ...]
-LANES = 8  # equal elements of a block that a statistic has for each row
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,7 @@ class Split:
         late = any(id(x) in self.late for x in self.products if s.dst in x.srcs)
         more, needed = (self.more, self.by + 3 if early else self.by + 1 if late else 1) if self.open else (0, 1)
         if self.tight:
-            more, needed = (-1, 1) if not self.open else (self.by, self.by + 2) if late or self.tight < 2 else (0, 2)
+            more, needed = (-1, 1) if not self.open else (self.more - 1, self.more + 1) if late or self.tight < 2 else (0, 2)
         elif early and not self.open and not self.joined:
             more = -1
         text, work = self.cube.load(f, f"{t.buffer}_g", at, apart, (), self.frame.turn, border, more)
@@ -313,13 +312,13 @@ class Split:
         near = [self.feed(frame, v, side, other, part) for v, side, other in ((a, "a", m), (b, "b", n))]
         if s.dst in self.states:
             name, first = f"{s.dst}_part", f"{part.begin} == 0" if part.begin else "true"
-            self.frame.declarations.append(self.cube.accumulator(name, m, n, self.frame.turn))
+            beside = self.beside.get(id(s))
+            self.frame.declarations.append(self.cube.accumulator(name, m, n, self.frame.turn, self.cube.size("") if beside else 0))
             work = self.cube.product(name, near[0], near[1], m, n, part, first)
-            if beside := self.beside.get(id(s)):
-                ones = self.feed(frame, beside.srcs[1], "b", "", part)
-                self.frame.declarations.append(self.cube.accumulator(f"{beside.dst}_part", m, "", self.frame.turn))
-                more = self.cube.product(f"{beside.dst}_part", near[0], ones, m, str(self.cube.size("")), part, first)
-                work = Work(M, (*work.reads, ones), (*work.writes, *more.writes), (*work.lines, *more.lines))
+            if beside:
+                ones, more = self.ones_fed(beside.srcs[1], part), f"{name}[{self.cube.whole(m)} * {self.cube.size(n)}]"
+                line = self.cube.product(more, near[0], ones, m, str(self.cube.size("")), part, first).lines
+                work = Work(M, (*work.reads, ones), work.writes, (*work.lines, *line))
             self.multiply(frame, work)
             self.arrives(name, s.dst, m, n, self.buf[s.dst].axes, f"{beside.dst}_part" if beside else "")
             for x in (s, *([beside] if beside else [])):
@@ -341,7 +340,7 @@ class Split:
     def fed_at_once(self, a: str, m: str, n: str, k: str) -> int:
         """Elements of a step's depth that one instruction takes."""
         sides = [self.sides(x) for x in self.products]
-        most = COLUMNS if self.halves is not None else self.cube.size(n)
+        most = at_once(self) if self.halves is not None else self.cube.size(n)
         return fed_at_once(self.cube.size(m), min(most, self.cube.size(n)), self.cube.size(k), self.buf[a].dtype.bytes, self.cube.chip,
                            len({x for x, _ in sides}), len({x for _, x in sides}), self.cube.size("") if self.ones else 0)  # fmt: skip
 
@@ -396,7 +395,17 @@ class Split:
         if key not in self.fed:
             text, line, work = self.cube.feed(self.factors[name], side, other, part, frame.turn)
             frame.declarations.append(line)
-            frame.works.append(replace(work, reads=()) if name in self.ones else work)  # which never change
+            frame.works.append(work)
+            self.fed[key] = text
+        return self.fed[key]
+
+    def ones_fed(self, name: str, part: Part) -> str:
+        """A factor of ones in L0B, where it stays: all parts are alike."""
+        key = (name, "b", 0)
+        if key not in self.fed:
+            f, size = self.factors[name], part.size
+            text, line, work = self.cube.feed(f, "b", "", Part(part.depth, size, str(size), str(size)), "", slots=1)
+            self.before += [line, *work.lines, *(f"{x}Flag<HardEvent::MTE1_M>(0);" for x in ("Set", "Wait"))]
             self.fed[key] = text
         return self.fed[key]
 
@@ -438,21 +447,20 @@ class Split:
         return t, f"ac_fixpipe{relu}"
 
     def arrives(self, acc: str, value: str, m: str, n: str, axes: tuple[str, ...], beside: str = "") -> None:
-        """A sum from L0C through memory to unified buffer, as the vector value `acc`; `beside`: one of a column of ones, which goes its way
-        with it, and is a block of equal elements a row."""
+        """A sum from L0C through memory to unified buffer, as the vector value `acc`; `beside`: one of a column of ones, which lies behind
+        its columns and goes its way with it; of it a block of equal elements a row arrives."""
         pitch = self.vector.g.pitch(n) if n else 16
+        if beside:
+            pitch = self.cube.size(n) + self.cube.size("")
         rows = tile_of(self.p, m) if m else 1
         scratch = self.scratch(acc, F32, rows, pitch)
-        target = f"{scratch.name}_g[{self.slot(scratch)}]"
-        out = self.cube.out(acc, target, m, n, pitch, (scratch.name,))
-        region = Region(f"{scratch.name}_g", f"{self.slot(scratch)} + {pitch} * w_row", {m: pitch, n: 1}, axes, 4)
+        target, slot = f"{scratch.name}_g[{self.slot(scratch)}]", self.slot(scratch)
+        self.frame.works.append(self.cube.out(acc, target, m, str(pitch) if beside else n, pitch, (scratch.name,)))
+        region = Region(f"{scratch.name}_g", f"{slot} + {pitch} * w_row", {m: pitch, n: 1}, axes, 4)
         self.vector.values[acc] = self.vector.load(acc, region, F32, scratch.name)
         if beside:
-            with_it = self.scratch(beside, F32, rows, LANES)
-            more = self.cube.out(beside, f"{with_it.name}_g[{self.slot(with_it)}]", m, str(LANES), LANES, (with_it.name,))
-            out = Work(FIX, (*out.reads, *more.reads), (*out.writes, *more.writes), (*out.lines, *more.lines))
-            self.vector.values[beside] = self.vector.blocks(beside, with_it.name, f"{self.slot(with_it)} + {LANES} * w_row", m)
-        self.frame.works.append(out)
+            at = f"{slot} + {pitch} * w_row + {self.cube.size(n)}"
+            self.vector.values[beside] = self.vector.blocks(beside, scratch.name, at, m, pitch)
 
 
 def _plain(e: object) -> str | None:

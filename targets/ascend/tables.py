@@ -14,6 +14,8 @@ from autocomp.files import own_table
 from autocomp.ir.types import DType
 from autocomp.tile.places import Place
 
+RING = 2  # slots of a ring, where they fit
+
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from autocomp.targets.ascend import words
-from autocomp.targets.ascend.api import fact
 from autocomp.targets.ascend.bordered import Inner, asked_outside, bordered_lines, inner
 from autocomp.targets.ascend.choices import compared, indices, is_mask, selected
 from autocomp.targets.ascend.columns import looked_up
@@ -255,14 +254,15 @@ class VectorPart:
             return self.widened(name, got, element)
         return self.single(name, got, element)
 
-    def blocks(self, name: str, scratch: str, at: str, row: str) -> Operand:
-        """A value a row that the cube core left as a block of equal elements: it comes with the last work's copy from there."""
+    def blocks(self, name: str, scratch: str, at: str, row: str, apart: int) -> Operand:
+        """A value a row that the cube core left as a block of equal elements, `apart` elements from the next: it comes with the last
+        work's copy from there."""
         local = self.staged(self.frame, f"{name}_in", "float", self.g.bytes("stat", ""))
-        size = f"{self.true[row] if row else 1} * {fact('block')}"
-        copy = self.guarded((f"DataCopyPad({local}, {scratch}_g[{at}], ac_copy(1, {size}, 0, 0), {{false, 0, 0, 0}});",))
+        shape = f"ac_copy({self.true[row] if row else 1}, 32, {4 * apart - 32}, 0)"
+        copy = self.guarded((f"DataCopyPad({local}, {scratch}_g[{at}], {shape}, {{false, 0, 0, 0}});",))
         w = self.frame.works.pop()
         assert isinstance(w, Work) and w.agent == MTE2
-        self.frame.works.append(Work(MTE2, (*w.reads, scratch), (*w.writes, local), (*w.lines, *copy)))
+        self.frame.works.append(Work(MTE2, w.reads, (*w.writes, local), (*w.lines, *copy)))
         return Operand(local, "stat", "")
 
     def bordered(self, name: str, t: Tensor, r: Region) -> Operand:

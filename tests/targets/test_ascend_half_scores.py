@@ -39,20 +39,20 @@ def under(case, directives=("half_scores",)):
 def test_halves_are_right(case, tmp_path):
     program, _, text = under(case)
     assert text.count("ac_scores_exp(") == 1 and "ac_to_fractals(" not in text and "ac_row_max(" not in text
-    assert ("ac_to_l1_bands(" in text) == (case in ("heads of 128", "few rows"))
+    assert ("ac_to_l1_bands(" in text) == (case in ("heads of 128", "heads of 96", "few rows"))
     program.executor = AscendExecutor(program, tmp_path, blocks=2)
     program.verify(seed=fresh.seed())
 
 
 @needs_compiler
 @pytest.mark.parametrize(("was", "by"), [
-    ("ac_scores_sum(l", "if (0) ac_scores_sum(l"), (", true);", ", false);"), ("* 8192]", "* 0]"), (", 0.125f, ", ", 0.25f, "),
-    ("r1_columns < 4", "r1_columns < 3"), ("ac_to_l1_bands(in2_t, ", "ac_to_l1(in2_t, "), ("- c_row) * 32", "- c_row) * 16"),
+    ("ac_scores_sum(l", "if (0) ac_scores_sum(l"), (", true);", ", false);"), ("* 16384]", "* 0]"), (", 0.125f, ", ", 0.25f, "),
+    ("r1_columns < 2", "r1_columns < 1"), ("ac_to_l1_bands(in2_t, ", "ac_to_l1(in2_t, "), ("- c_row) * 32", "- c_row) * 16"),
 ])  # fmt: skip
 def test_a_wrong_part_is_seen(was, by, tmp_path):
     program, _, text = under("heads of 128")
     assert was in text
-    more = ("4 * 128, 4 * 128);", "4 * 128, 4 * 128, 64);") if "bands" in was else ("", "")
+    more = ("2 * 128, 2 * 128);", "2 * 128, 2 * 128, 128);") if "bands" in was else ("", "")
     edit = lambda t: t.replace(*more).replace(was, by) if more[0] else t.replace(was, by)
     program.executor = AscendExecutor(program, tmp_path, edit=edit, blocks=1)
     with pytest.raises((ModelFailure, autocomp.VerificationError)):

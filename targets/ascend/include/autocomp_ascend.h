@@ -525,8 +525,8 @@ AC_FN ac_scores_tail(const LocalTensor<half> &x, uint32_t n, uint32_t slots, uin
   uint64_t mask[2] = {past, past};
   Duplicate(x[n / 16 * column], none, mask, slots / 8, 1, 8);
 }
-// p = exp(x by - m), m as ac_scores_max has it; none: rows may have no key yet, where that is infinitely low. h: a block a row.
-AC_FN ac_scores_exp(const LocalTensor<half> &p, const LocalTensor<half> &x, const ac_f32 &m, const LocalTensor<half> &h,
+// x = exp(x by - m), m as ac_scores_max has it; none: rows may have no key yet, where that is infinitely low. h: a block a row.
+AC_FN ac_scores_exp(const LocalTensor<half> &x, const ac_f32 &m, const LocalTensor<half> &h,
                     const LocalTensor<half> &d, const ac_f32 &f, float by, uint32_t blocks, uint32_t slots, uint32_t column,
                     bool none = false) {
   BlockReduceMax(f, m, slots / 8, 64, 1, 1, 8);
@@ -538,13 +538,12 @@ AC_FN ac_scores_exp(const LocalTensor<half> &p, const LocalTensor<half> &x, cons
     AC_V;
   }
   Brcb(h, d, slots / 8, {1, 8});
+  if (by != 1.0f) Muls(x, x, half(by), blocks * column);
   AC_V;
   for (uint32_t c = 0; c < blocks; c += 8)
-    Muls(p[c * column], h, half(-1.0f), 16 * ac_least(8, blocks - c), slots, {uint16_t(column / 16), 0, 1, 1});
+    Sub(x[c * column], x[c * column], h, 16 * ac_least(8, blocks - c), slots, {uint8_t(column / 16), uint8_t(column / 16), 0, 1, 1, 1});
   AC_V;
-  Axpy(p, x, half(by), blocks * column);
-  AC_V;
-  Exp(p, p, blocks * column);
+  Exp(x, x, blocks * column);
 }
 // l = l by + the sums of p's rows, in eight lanes a row. f: two blocks a row, g: one.
 AC_FN ac_scores_sum(const ac_f32 &l, const ac_f32 &by, const LocalTensor<half> &p, const LocalTensor<half> &t, const ac_f32 &f,
