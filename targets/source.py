@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from autocomp.errors import DoesNotFit
+from autocomp.ir.directives import complete
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import Dim, Sym
@@ -116,35 +118,53 @@ def comment(lines: Iterable[str]) -> str:
     return "\n".join(["/*", *(f" * {line}".rstrip().replace("*/", "* /") for line in lines), " */"])
 
 
+Write = Callable[[tuple[str, ...]], KernelSource]  # a kernel's source, with these lines above its comment
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A kernel whose plan stands and fits: `printer` wrote its statements (None: it has none); `write` orders, checks and spells them."""
+
+    printer: Any
+    write: Write
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The schedule's directives that take effect, in the order of `ir.directives`."""
+        return complete(self.printer.applied) if self.printer else ()
+
+
+def below(source: KernelSource) -> Write:
+    """What writes a kernel that is printed without lines above its comment."""
+    begin, end = comment(()).split("\n")
+    return lambda header: replace(source, text=comment(header).removesuffix(end) + source.text.removeprefix(f"{begin}\n"))
+
+
 class Admitted:
-    """What a target printed to see that it admits schedules: a kernel's text is the same when it is built, but for the lines on top of its
-    comment. Each is handed out once."""
+    """What a target planned to see that it admits schedules: it is written when it is built. Each is handed out once."""
 
     MOST = 1024  # that nobody asked for
 
     def __init__(self) -> None:
-        self._printed: dict[int, tuple[Kernel, Schedule, frozenset[str], KernelSource]] = {}
+        self._planned: dict[int, tuple[Kernel, Schedule, frozenset[str], Write]] = {}
 
     def __reduce__(self) -> tuple[type[Admitted], tuple[()]]:
-        """Another process prints for itself."""
+        """Another process plans for itself."""
         return Admitted, ()
 
-    def keep(self, kernel: Kernel, schedule: Schedule, source: KernelSource, used: frozenset[str]) -> frozenset[str]:
-        """The source for a schedule, of whose directives the `used` ones took effect, which it gives."""
-        self._printed[id(kernel)] = kernel, schedule, used.intersection(schedule.directives), source
-        if len(self._printed) > self.MOST:
-            for first in list(self._printed)[:1]:  # a list is made at once, whatever other threads do
-                self._printed.pop(first, None)
+    def keep(self, kernel: Kernel, schedule: Schedule, write: Write, used: Iterable[str]) -> frozenset[str]:
+        """What writes the source for a schedule, of whose directives the `used` ones took effect, which it gives."""
+        used = frozenset(used)
+        self._planned[id(kernel)] = kernel, schedule, used.intersection(schedule.directives), write
+        if len(self._planned) > self.MOST:
+            for first in list(self._planned)[:1]:  # a list is made at once, whatever other threads do
+                self._planned.pop(first, None)
         return used
 
     def take(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...]) -> KernelSource | None:
         """The source with these lines above its comment, if this is the kernel and the schedule that was admitted last, be it without some
         directives that took no effect: a chosen schedule has none of them, a join has those of the whole."""
-        mine, asked, used, source = self._printed.pop(id(kernel), (None, schedule, frozenset(), None))
-        if source is None or mine is not kernel or replace(asked, directives=schedule.directives) != schedule:
+        mine, asked, used, write = self._planned.pop(id(kernel), (None, schedule, frozenset(), None))
+        if write is None or mine is not kernel or replace(asked, directives=schedule.directives) != schedule:
             return None
-        if not used <= {*schedule.directives} <= {*asked.directives}:
-            return None
-        begin, end = comment(()).split("\n")
-        assert source.text.startswith(f"{begin}\n")
-        return replace(source, text=comment(header).removesuffix(end) + source.text.removeprefix(f"{begin}\n"))
+        return write(header) if used <= {*schedule.directives} <= {*asked.directives} else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from autocomp.targets.cpu.names import c_name
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import KernelSource, Planned
 
 from autocomp.errors import AutocompError
 from autocomp.ir.affine import Aff
@@ -19,27 +19,33 @@ from autocomp.ir.types import Sym
 
 PREFIX = "dim_"  # begins no name of a printer
 LONGEST = 40  # characters of a model's name that are kept: printers cut longer names, each at its own place
-Emit = TypeVar("Emit", bound=Callable[..., KernelSource])
+Emit = TypeVar("Emit", bound=Callable[..., KernelSource | Planned])
 
 
 def sizes_apart(emit: Emit) -> Emit:
-    """A target's `emit` that never sees a model's names of dimensions.
+    """A target's `emit`, or its plan of a kernel, that never sees a model's names of dimensions.
 
     A dimension called "q" would be hidden by a loop's variable of that name, and one called "class" would not compile. The source's
     `sizes`, grid and descriptors have the model's names again.
     """
 
     @wraps(emit)
-    def apart(self: Any, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
+    def apart(self: Any, kernel: Kernel, schedule: Schedule, *header: tuple[str, ...]) -> KernelSource | Planned:
         names = _names(kernel)
         if not names:
-            return emit(self, kernel, schedule, header)
+            return emit(self, kernel, schedule, *header)
         back = {new: old for old, new in names.items()}
-        try:
-            source = emit(self, renamed(kernel, names), schedule, header)
-        except AutocompError as e:
-            raise _said_back(e, back) from None
-        return replace(source, sizes=tuple(back[s] for s in source.sizes), launch=renamed(source.launch, back))
+
+        def said(make: Callable[..., KernelSource | Planned], *of: Any) -> Any:
+            try:
+                out = make(*of)
+            except AutocompError as e:
+                raise _said_back(e, back) from None
+            if isinstance(out, Planned):
+                return replace(out, write=partial(said, out.write))
+            return replace(out, sizes=tuple(back[s] for s in out.sizes), launch=renamed(out.launch, back))
+
+        return said(emit, self, renamed(kernel, names), schedule, *header)  # type: ignore[no-any-return]
 
     return apart  # type: ignore[return-value]
 

@@ -10,7 +10,7 @@ from autocomp.targets.ascend.element import emit_elements
 from autocomp.targets.ascend.emit import HEADER, emit, fitted
 from autocomp.targets.ascend.tables import check_types, table
 from autocomp.targets.ascend.toolchain import Toolchain, headers
-from autocomp.targets.source import Admitted, KernelSource
+from autocomp.targets.source import Admitted, KernelSource, below
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
@@ -82,7 +82,7 @@ class AscendTarget:
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """Raises what `emit` would; gives the directives that take effect."""
         out = self.printed(kernel, schedule)
-        return self.admitted.keep(kernel, schedule, out, frozenset(out.applied))
+        return self.admitted.keep(kernel, schedule, below(out), out.applied)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

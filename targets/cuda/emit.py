@@ -9,7 +9,7 @@ from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 from autocomp.targets.simt.capacity import check_block, check_capacity, check_shared, registers_of
 from autocomp.targets.simt.emit import check_grid, overlap_pays, source
 from autocomp.targets.simt.placed import Placement
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import KernelSource, Planned
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
@@ -26,28 +26,34 @@ ADDRESSES = 28  # registers of a consumer beside its values: ptxas takes 109 to 
 SPARED = 2  # fewer where products are waited for together, so that weights are packed as they are made: 103 to 108
 
 
-def emit_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
-                     header: tuple[str, ...], headers: tuple[str, ...], narrow: bool = False) -> KernelSource:  # fmt: skip
-    """The kernel with one producing warpgroup and `schedule.workers` consuming ones. `narrow`: its graph rounds products to half types.
+def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
+                        headers: tuple[str, ...] = (), narrow: bool = False) -> Planned:  # fmt: skip
+    """The statements of the plan with one producing warpgroup and `schedule.workers` consuming ones, where a block holds all that they
+    place: rings (`fitted_specialised`), then what an epilogue stages, what reductions exchange, and the registers that values have beside
+    factors which are packed and operands which came early. `narrow`: the kernel's graph rounds products to half types.
 
     Raises UnsupportedOp where the chip or the views do not allow it, DoesNotFit with the numbers of shared memory or registers.
     """
     p = behind_products(p)
-    at, placer, printer = planned_specialised(p, schedule, chip, table, plain, narrow)
-    at.cluster = schedule.cluster
-    return source(p, at, printer, printer.text(), TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
-                  "".join(printer.wrappers.values()), chip.cores * schedule.resident if printer.persistent else 0, schedule.resident,
-                  printer.stream.workspace if printer.stream else 0)  # fmt: skip
-
-
-def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
-                        narrow: bool = False) -> tuple[Placement, TeamPlacer, WarpSpecialisedPrinter]:  # fmt: skip
-    """The statements of the plan of `behind_products(p)`, neither ordered nor spelt, where a block holds all that they place: rings
-    (`fitted_specialised`), then what an epilogue stages, what reductions exchange, and the registers that values have beside factors which
-    are packed and operands which came early. Raises as `emit_specialised` does."""
     check_block(p, TEAM * (schedule.workers + 1), schedule.cluster, chip)
     if "tensor_memory" in chip.features:
-        return tcgen05.planned(p, schedule, chip, table, plain)
+        at, placer, printer = tcgen05.planned(p, schedule, chip, table, plain)
+    else:
+        at, placer, printer = _planned(p, schedule, chip, table, plain, narrow)
+    blocks = chip.cores * schedule.resident if printer.persistent else 0
+
+    def write(header: tuple[str, ...]) -> KernelSource:
+        at.cluster = schedule.cluster
+        return source(p, at, printer, TEAM * (schedule.workers + 1), header, headers, "cu", tuple(placer.maps),
+                      "".join(printer.wrappers.values()), blocks, schedule.resident,
+                      printer.stream.workspace if printer.stream else 0)  # fmt: skip
+
+    return Planned(printer, write)
+
+
+def _planned(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
+             narrow: bool) -> tuple[Placement, TeamPlacer, WarpSpecialisedPrinter]:  # fmt: skip
+    """Of products that warpgroups start."""
     at, placer, shared = fitted_specialised(p, schedule, chip, table, plain)
     workers, blocks = placer.workers, chip.cores * schedule.resident
     printer = WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,

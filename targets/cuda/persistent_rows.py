@@ -24,7 +24,7 @@ from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.skip_neutral import skip_neutral
-from autocomp.targets.source import KernelSource
+from autocomp.targets.source import Planned
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import DoesNotFit, UnsupportedOp
@@ -40,25 +40,18 @@ RING = "row"  # its name in the plan
 MOST = 64  # copies that one thread starts for a piece
 
 
-def emit_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction, header: tuple[str, ...],
-              headers: tuple[str, ...]) -> KernelSource:  # fmt: skip
-    """The kernel of blocks that stay, `schedule.resident` on a core. Raises UnsupportedOp for rows that do not come in bulk, DoesNotFit
-    with the numbers of slots, shared memory or registers."""
-    at, printer = planned_rows(p, schedule, chip, plain)
-    clusters = chip.clusters(schedule.cluster)
-    blocks = clusters * schedule.cluster * schedule.resident
-    return source(p, at, printer, printer.text(), schedule.threads, header, headers, "cu", at_most=blocks, resident=schedule.resident)
-
-
-def planned_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction) -> tuple[Placement, RowPrinter]:
-    """The statements of the plan, neither ordered nor spelt, where a block holds all that they place: a piece's values
-    (`fitted_rows`), then slots and what reductions exchange. Raises as `emit_rows` does."""
+def planned_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction, headers: tuple[str, ...] = ()) -> Planned:
+    """The statements of the plan of blocks that stay, `schedule.resident` on a core, where a block holds all that they place: a piece's
+    values (`fitted_rows`), then slots and what reductions exchange. Raises UnsupportedOp for rows that do not come in bulk, DoesNotFit with
+    the numbers of slots, shared memory or registers."""
     at, shared = fitted_rows(p, schedule, chip, plain)
     printer = RowPrinter(p, at, schedule.directives)
     printer.overlaps = printer.wants("pdl", "launches_overlap" in chip.features)
     printer.statements()
     check_capacity(p, at, shared, registers_of(chip, schedule.threads, schedule.resident))
-    return at, printer
+    blocks = chip.clusters(schedule.cluster) * schedule.cluster * schedule.resident
+    return Planned(printer, lambda header: source(p, at, printer, schedule.threads, header, headers, "cu", at_most=blocks,
+                                                  resident=schedule.resident))  # fmt: skip
 
 
 def fitted_rows(p: TileProgram, schedule: Schedule, chip: Chip, plain: Instruction) -> tuple[Placement, float]:

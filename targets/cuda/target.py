@@ -8,15 +8,14 @@ from functools import lru_cache
 from typing import Any
 
 from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
-from autocomp.targets.cuda.emit import emit_specialised, planned_specialised, rounds_products
+from autocomp.targets.cuda.emit import planned_specialised, rounds_products
 from autocomp.targets.cuda.orders import print_order
-from autocomp.targets.cuda.persistent_rows import emit_rows, planned_rows
+from autocomp.targets.cuda.persistent_rows import planned_rows
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
 from autocomp.targets.simt.counted import CountedOnce
-from autocomp.targets.simt.emit import emit, planned
-from autocomp.targets.simt.printer import Printer
-from autocomp.targets.source import Admitted, KernelSource
+from autocomp.targets.simt.emit import planned
+from autocomp.targets.source import Admitted, KernelSource, Planned
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
@@ -27,7 +26,6 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
 from autocomp.tile.instruction import Instruction, read_instructions
-from autocomp.tile.order import behind_products
 
 __all__ = ["CudaTarget", "chip_here", "instructions"]  # `targets.load_target` asks for the first two
 
@@ -69,19 +67,7 @@ class CudaTarget:
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule."""
-        return self.admitted.take(kernel, schedule, header) or self._printed(kernel, schedule, header)
-
-    @sizes_apart
-    def _printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
-        if kernel.opaque:
-            return print_order(kernel, header, (HEADER,))
-        warp, team, plain = instructions_of(self.chip.arch)
-        program = derive(kernel, schedule, short=True)
-        if schedule.roles == "warp_specialise":
-            return emit_specialised(program, schedule, self.chip, team, plain, header, (HEADER,), rounds_products(kernel))
-        if schedule.persistent:
-            return emit_rows(program, schedule, self.chip, plain, header, (HEADER,))
-        return emit(program, schedule, self.chip, warp, plain, header, (HEADER,), "cu")
+        return self.admitted.take(kernel, schedule, header) or self._planned(kernel, schedule).write(header)
 
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by all that the statements of its plan place, which is not ordered,
@@ -90,21 +76,24 @@ class CudaTarget:
 
     def passes(self, kernel: Kernel, schedule: Schedule) -> list[tuple[str, str]]:
         """The kernel's plan behind each pass: (its name, text). Raises what `emit` would."""
-        return list(self._planned(kernel, schedule).passes())
+        return list(self._planned(kernel, schedule).printer.passes())
 
-    def _planned(self, kernel: Kernel, schedule: Schedule) -> Printer:
+    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
+        """The directives that take effect. Raises what `fits` does."""
+        planned = self._planned(kernel, schedule)
+        return self.admitted.keep(kernel, schedule, planned.write, planned.applied)
+
+    @sizes_apart
+    def _planned(self, kernel: Kernel, schedule: Schedule) -> Planned:
+        if kernel.opaque:
+            return Planned(None, lambda header: print_order(kernel, header, (HEADER,)))
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule, short=True)
         if schedule.roles == "warp_specialise":
-            return planned_specialised(behind_products(program), schedule, self.chip, team, plain, rounds_products(kernel))[-1]
+            return planned_specialised(program, schedule, self.chip, team, plain, (HEADER,), rounds_products(kernel))
         if schedule.persistent:
-            return planned_rows(program, schedule, self.chip, plain)[-1]
-        return planned(program, schedule, self.chip, warp, plain)[-1]
-
-    def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
-        """The directives that take effect. Raises what `emit` would."""
-        out = self._printed(kernel, schedule)
-        return self.admitted.keep(kernel, schedule, out, frozenset(out.applied))
+            return planned_rows(program, schedule, self.chip, plain, (HEADER,))
+        return planned(program, schedule, self.chip, warp, plain, (HEADER,), "cu")
 
     def issued(self, kernel: Kernel, schedule: Schedule) -> Issued | None:
         """What the kernel's text would issue, counted without it; None where that is not counted: warpgroups with roles, rows in slots.

@@ -10,7 +10,7 @@ from autocomp.targets.maca.api import check
 from autocomp.targets.maca.toolchain import Toolchain
 from autocomp.targets.simt.emit import emit, planned
 from autocomp.targets.simt.printer import Printer
-from autocomp.targets.source import Admitted, KernelSource
+from autocomp.targets.source import Admitted, KernelSource, below
 from autocomp.targets.symbols import sizes_apart
 
 from autocomp.cost.chip import Chip
@@ -70,12 +70,12 @@ class MacaTarget:
 
     def _planned(self, kernel: Kernel, schedule: Schedule) -> Printer:
         matrix, plain = instructions()
-        return planned(derive(kernel, schedule, short=True), schedule, self.chip, matrix, plain, counted=True)[-1]
+        return planned(derive(kernel, schedule, short=True), schedule, self.chip, matrix, plain, counted=True).printer
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """The directives that take effect. Raises what `emit` would."""
         out = self._printed(kernel, schedule)
-        return self.admitted.keep(kernel, schedule, out, frozenset(out.applied))
+        return self.admitted.keep(kernel, schedule, below(out), out.applied)
 
     def preamble(self, sources: list[KernelSource]) -> str:
         """Text in front of a file of kernels."""

@@ -13,7 +13,7 @@ from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
 from autocomp.targets.simt.placement import place
 from autocomp.targets.simt.printer import Printer, parameters
-from autocomp.targets.source import BLOCKS, KernelSource, Launch, TensorMap, comment
+from autocomp.targets.source import BLOCKS, KernelSource, Launch, Planned, TensorMap, comment
 
 from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
@@ -33,25 +33,24 @@ def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[
 
     Raises UnsupportedOp for what has no layout or no device function, DoesNotFit with the numbers of shared memory or registers.
     """
-    at, printer = planned(p, schedule, chip, instructions, plain, exact, counted)
-    p = printer.p
-    sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
-    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if schedule.instruction == "direct" else 1
-    text, least = printer.text(), printer.wants("min_blocks", min_blocks.pays(p, at))
-    return source(p, at, printer, text, schedule.threads, header, headers, language, resident=resident, least=least)
+    return planned(p, schedule, chip, instructions, plain, headers, language, exact, counted).write(header)
 
 
 def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
-            exact: bool = False, counted: bool = False) -> tuple[Placement, Printer]:  # fmt: skip
-    """The statements of the kernel's plan, neither ordered nor spelt, where a block holds all that they place: what values need
-    (`fitted`), then what statements need beside (a reduction's or a scan's exchanges, a ring of a thread's own). Raises as `emit` does."""
+            headers: tuple[str, ...] = (), language: str = "", exact: bool = False, counted: bool = False) -> Planned:  # fmt: skip
+    """The statements of the kernel's plan, where a block holds all that they place: what values need (`fitted`), then what statements need
+    beside (a reduction's or a scan's exchanges, a ring of a thread's own). Raises as `emit` does."""
     p, at = fitted(p, schedule, chip, instructions, plain, counted)
     printer = Printer(p, at, exact, schedule.directives)
     printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
     printer.statements()
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
-    return at, printer
+    sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
+    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if schedule.instruction == "direct" else 1
+    least = printer.wants("min_blocks", min_blocks.pays(p, at))
+    return Planned(printer, lambda header: source(p, at, printer, schedule.threads, header, headers, language, resident=resident,
+                                                  least=least))  # fmt: skip
 
 
 def placed(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,
@@ -111,17 +110,18 @@ def overlap_pays(p: TileProgram, chip: Chip, at_most: int = 0) -> bool:
     return -(-blocks // chip.cores) * chip.limits.get("launch_wait", 0.0) <= chip.limits.get("launch_gain", 0.0)
 
 
-def source(p: TileProgram, at: Placement, printer: Printer, body: list[str], threads: int, header: tuple[str, ...],
-           headers: tuple[str, ...], language: str, maps: tuple[TensorMap, ...] = (), prelude: str = "",
+def source(p: TileProgram, at: Placement, printer: Printer, threads: int, header: tuple[str, ...], headers: tuple[str, ...], language: str,
+           maps: tuple[TensorMap, ...] = (), prelude: str = "",
            at_most: int = 0, resident: int = 1, workspace: int = 0, least: bool = False) -> KernelSource:  # fmt: skip
-    """The function around a printed body, with its comment and its launch. `least`: bounds name the least blocks of a core, be it one."""
+    """The plan ordered, checked and spelt, as a function with its comment and its launch. `least`: bounds name the least blocks of a
+    core, be it one."""
     name = entry_name(p.name)
     scratch = ["unsigned char *__restrict__ scratch"] if workspace else []
     arguments = [*parameters(p, printer), *scratch] + [f"const __grid_constant__ ac_tensor_map map{i}" for i in range(len(maps))]
     bounds = f"{threads}, {resident}" if resident > 1 or least else str(threads)
     signature = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(arguments)}) {{'
     said = comment((*header, "", *show(p).splitlines(), "", *_places(at)))
-    text = "\n".join([said, signature, *body, "}", ""])
+    text = "\n".join([said, signature, *printer.text(), "}", ""])
     check_grid(p)
     grid = grid_of(p)
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))

@@ -1,4 +1,5 @@
-"""A kernel is printed when its target is asked whether it admits a schedule, and not once more when it is built."""
+"""A kernel is planned when its target is asked whether it admits a schedule, and not once more when it is built; on CUDA chips nothing is
+printed for the question."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from importlib import import_module
 import pytest
 from autocomp.targets import load_target
 from autocomp.targets.ascend.tables import table
+from autocomp.targets.simt import printer
 
 import autocomp
 from autocomp.ir.directives import complete
 from autocomp.ir.schedule_text import parse
-from tests.helpers.device_graphs import attention, graph
+from autocomp.tile.plan import spell
+from tests.helpers.device_graphs import attention, gemm, graph
 
 SUMS = graph({"x": "f32[48, 80]"}, """%0 = reduce_sum(x, axes=[1])
                                            %1 = exp(%0)
@@ -23,8 +26,9 @@ SUMS = graph({"x": "f32[48, 80]"}, """%0 = reduce_sum(x, axes=[1])
 @pytest.mark.parametrize("name", ["cuda:h200", "maca:c500", "ascend:910b"])
 def test_what_was_admitted_is_built(name, monkeypatch):
     module, kinds = import_module(f"autocomp.targets.{name.partition(':')[0]}.target"), []
-    plain = module.emit
-    monkeypatch.setattr(module, "emit", lambda program, *rest, **also: kinds.append(program.name) or plain(program, *rest, **also))
+    asks = "planned" if name.startswith("cuda") else "emit"
+    plain = getattr(module, asks)
+    monkeypatch.setattr(module, asks, lambda program, *rest, **also: kinds.append(program.name) or plain(program, *rest, **also))
     program = autocomp.optimize(SUMS, target=name, cache=False)
     assert len(program.kernels) == 2 and sorted(kinds) == sorted(k.name for k in program.kernels)
     target = load_target(name)
@@ -59,6 +63,17 @@ def test_directives_without_effect_ask_for_no_text_of_their_own():
         taken = target.admitted.take(kernel, asked, ())
         assert (taken is not None) == kept
         assert taken is None or taken == target.emit(kernel, asked)
+
+
+@pytest.mark.parametrize("text", [SUMS, gemm(4096, 4096, 4096)])
+def test_a_schedule_is_admitted_without_a_text_and_the_chosen_ones_have_one(text, monkeypatch):
+    spelt = []
+    monkeypatch.setattr(printer, "spell", lambda *a: spelt.append(a) or spell(*a))
+    program = autocomp.optimize(text, target="cuda:h200", cache=False)
+    assert len(spelt) == len(program.kernels)
+    target, call = load_target("cuda:h200"), program.calls.calls[0]
+    target.admit(call.kernel, parse(program.kernels[0].schedule))
+    assert len(spelt) == len(program.kernels)
 
 
 def test_what_took_effect_on_an_npu_is_what_its_text_calls():

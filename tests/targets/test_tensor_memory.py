@@ -111,7 +111,7 @@ def plan(name: str) -> tuple[Node, ...]:
     """What is checked before a case is printed."""
     text, schedule = CASES[name]
     (call,) = autocomp.optimize(text, target="cuda:b200", tuned=False).calls.calls
-    printer = B200._planned(call.kernel, schedule)
+    printer = B200._planned(call.kernel, schedule).printer
     return synchronise(printer.whole.done(), printer.agents)
 
 
