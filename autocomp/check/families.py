@@ -375,5 +375,7 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "index_set_split": (_joined,), "one_load": (_joined,),
     "wide_gathers": (_lookup,), "shared_divisors": (_quantised_rows,), "min_blocks": (_depthwise, _product),
     "peel_tail": (_line,), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
-    "exp_below_maximum": (_rows, _attention), "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
+    "pack_constants": (_low_rank, _winograd, _byte_convolution), "prefetch": (_low_rank, _winograd),
+    "lone_column": (_byte_convolution,), "read_in_place": (_batched, _winograd), "exp_below_maximum": (_rows, _attention),
+    "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
 }  # fmt: skip
