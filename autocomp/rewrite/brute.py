@@ -38,20 +38,33 @@ class Dead(Exception):
 
 def brute(rule: Rule, rng: np.random.Generator, walks: int) -> Iterator[dict[str, Any]]:
     """Bindings of the left side, of which most are refused by the conditions; one at most from each walk."""
+    asked = _Asked(rule)
     for _ in range(walks):
         try:
-            walk_ = _Walk(rule, rng)
+            walk_ = _Walk(asked, rng)
             walk_.type_of(rule.lhs)  # type: ignore[arg-type]
         except (Dead, *BROKEN):
             continue
         yield walk_.bindings
 
 
+class _Asked:
+    """What a rule asks about: variables that are numbers, those that are constants, numbers that its conditions hold."""
+
+    def __init__(self, rule: Rule) -> None:
+        asked = [c for e in rule.where for c in walk(e) if isinstance(c, Call) and c.args and isinstance(c.args[0], Ref)]
+        made = [c for a in applications(rule.rhs) for _, e in a.attrs for c in walk(e) if isinstance(c, Call)]  # type: ignore[arg-type]
+        of = lambda names: {c.args[0].name for c in (*asked, *made) if c.name in names and c.args and isinstance(c.args[0], Ref)}
+        self.numbers, self.constants = of(("value", "is_uniform")), of(("is_constant",))
+        self.written = [float(x.value) for e in rule.where for x in walk(e)
+                        if isinstance(x, Lit) and isinstance(x.value, (int, float)) and not isinstance(x.value, bool)]  # fmt: skip
+
+
 @dataclass
 class _Walk:
     """One way through the left side, operands before ops."""
 
-    rule: Rule
+    asked: _Asked
     rng: np.random.Generator
     bindings: dict[str, Any] = field(default_factory=dict)
     types: dict[str, TensorType] = field(default_factory=dict)
@@ -62,12 +75,6 @@ class _Walk:
         self.extents = EXTENTS[int(rng.integers(len(EXTENTS)))]
         self.most = 6 if rng.random() < 0.1 else 3 if rng.random() < 0.7 else 4
         self.dtype = DTYPES[DTYPES_TRIED[int(rng.integers(len(DTYPES_TRIED)))] if rng.random() < 0.6 else "f64"]
-        asked = [c for e in self.rule.where for c in walk(e) if isinstance(c, Call) and c.args and isinstance(c.args[0], Ref)]
-        made = [c for a in applications(self.rule.rhs) for _, e in a.attrs for c in walk(e) if isinstance(c, Call)]  # type: ignore[arg-type]
-        of = lambda names: {c.args[0].name for c in (*asked, *made) if c.name in names and c.args and isinstance(c.args[0], Ref)}
-        self.numbers, self.constants = of(("value", "is_uniform")), of(("is_constant",))
-        self.written = [float(x.value) for e in self.rule.where for x in walk(e)
-                        if isinstance(x, Lit) and isinstance(x.value, (int, float)) and not isinstance(x.value, bool)]  # fmt: skip
 
     def one(self, values: Sequence[Any]) -> Any:
         if not len(values):
@@ -133,10 +140,10 @@ class _Walk:
         return {k: values[k] if isinstance(e, (Ref, Word)) else value_of(e, Env(env, default_functions())) for k, e in p.attrs}
 
     def bind(self, name: str, t: TensorType) -> None:
-        fixed = self.rng.random() < (0.7 if name in self.constants else 0.1)
+        fixed = self.rng.random() < (0.7 if name in self.asked.constants else 0.1)
         self.types[name] = t
-        if name in self.numbers and self.rng.random() < 0.9:
-            u = Uniform(t, self.one((*NUMBERS, *self.written, *(1 / x for x in self.written if x))))
+        if name in self.asked.numbers and self.rng.random() < 0.9:
+            u = Uniform(t, self.one((*NUMBERS, *self.asked.written, *(1 / x for x in self.asked.written if x))))
             if t.dtype.is_float or float(u.held) == u.value:
                 self.bindings[name], self.known[name] = u, Operand(t, True, u.held)
                 return

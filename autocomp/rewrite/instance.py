@@ -75,7 +75,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         """Raises Unanswerable or ModelError where the bindings make no instance."""
-        rng = np.random.default_rng(self.seed)
+        rng: np.random.Generator | None = None  # it takes as long as a small instance
         types = self.types
         variables: dict[str, Any] = {k: plain(v) for k, v in self.bindings.items() if k not in types and not k.startswith("#")}
         for k, t in types.items():
@@ -84,9 +84,15 @@ class Instance:
                 raise Unanswerable(f"?{k} is a tensor {t}, and up to {MOST_TRIED} elements are tried")
             if k not in self.nodes:
                 real = fixed and not self.symbolic and not self.open
-                self.nodes[k] = self.b.param(name, random_array(rng, t, True)) if real else self.b.input(name, t)
+                if real:
+                    rng = rng or np.random.default_rng(self.seed)
+                    self.nodes[k] = self.b.param(name, random_array(rng, t, True))
+                else:
+                    self.nodes[k] = self.b.input(name, t)
             variables[k] = Operand(t, fixed)
-        for k in sorted(tensors(self.rule.lhs) - set(types)):
+        for k in _sorted_tensors(self.rule.lhs):
+            if k in types:
+                continue
             if k not in variables:
                 raise Unanswerable(f"?{k} is not given")
             u = variables[k]
@@ -146,18 +152,21 @@ class Instance:
         n = self.b.input(name, scalar) if self.symbolic and not name.startswith("#") else self.b.const(u.held, u.type.dtype)
         return n if u.type == scalar else self.b.op("broadcast", n, shape=u.type.shape)
 
+    def _like(self, node: Node | None) -> DType:
+        return node.type.dtype if node is not None else self.dtype
+
     def build(self, p: Pattern, like: Node | None) -> Node:
         """The node of a pattern; `like`: whose dtype a bare number takes."""
         if isinstance(p, Ref):
             return self.nodes[p.name]
-        dtype = like.type.dtype if like is not None else self.dtype
         if like is None and isinstance(p, Lit) and isinstance(u := self.bindings.get(literal_key(p)), Uniform):
             return self.number(literal_key(p), u)
         if isinstance(p, (Lit, Word)):
-            return self.b.const(p.value if isinstance(p, Lit) else p.name, dtype)
+            return self.b.const(p.value if isinstance(p, Lit) else p.name, self._like(like))
         assert isinstance(p, Apply)
         given = {k: e.name if isinstance(e, Word) else value_of(e, self.env) for k, e in p.attrs}
         if p.op == "const":
+            dtype = self._like(like)
             if given.get("dtype", dtype.name) not in DTYPES:
                 raise ModelError(f"there is no dtype '{given['dtype']}'", where="const")
             dtype = DTYPES[given["dtype"]] if "dtype" in given else dtype
@@ -173,6 +182,11 @@ class Instance:
             inputs += tuple(x.nodes[a.name] for x in self.together) if listed and isinstance(a, Ref) else (self.build(a, like),)
         values = checked_attrs(p.op, given)
         return make(p.op, inputs, inferred(p.op, tuple(n.type for n in inputs), values), values)
+
+
+@lru_cache(maxsize=1024)
+def _sorted_tensors(p: Pattern | None) -> tuple[str, ...]:
+    return tuple(sorted(tensors(p)))
 
 
 def tensors(p: Pattern | None) -> frozenset[str]:
