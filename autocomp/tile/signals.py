@@ -54,7 +54,7 @@ class State:
         return State(self.full & end.full, self.held | end.held, flights, self.number)
 
 
-def with_signals(body: Body) -> Body:
+def place_signals(body: Body) -> Body:
     """A plan whose roles wait for slots and products, and give slots back."""
     rings = {n.queue: n for n in walk(body) if isinstance(n, Signal) and n.do == "fill" and n.what == "full"}
     return _Role(rings, body, "").all(body) if rings else body

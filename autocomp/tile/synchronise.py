@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from autocomp.tile.agents import Again, Once, Skewed, Work
 from autocomp.tile.plan import Access, Barrier, Block, Claim, Exit, Landed, Node, Turn
-from autocomp.tile.signals import with_signals
+from autocomp.tile.signals import place_signals
 
 Place = tuple[str, int]  # a buffer and its slot, in turns ahead
 N = TypeVar("N")  # a statement of a block's plan, or of pipes
@@ -59,7 +59,7 @@ class State:
 
 def synchronise(body: tuple[N, ...], agents: str = "block") -> tuple[N, ...]:
     """The plan with barriers of `agents`, the threads that share memory or a pipe, and waits for copies."""
-    return _placed(with_signals(body), State(), agents)[0]  # type: ignore[arg-type]
+    return _placed(place_signals(body), State(), agents)[0]  # type: ignore[arg-type]
 
 
 def _placed(body: tuple[Any, ...], state: State, agents: str) -> tuple[tuple[Any, ...], State]:

@@ -9,7 +9,7 @@ import pytest
 from autocomp.tile.check_plan import problems
 from autocomp.tile.plan import Barrier as Meet
 from autocomp.tile.plan import Began, Block, Box, Count, Fence, Group, Line, Node, Reads, Signal, Touch, walk
-from autocomp.tile.signals import with_signals
+from autocomp.tile.signals import place_signals
 from autocomp.tile.synchronise import synchronise
 
 Body = tuple[Node, ...]
@@ -61,7 +61,7 @@ MAINLOOP = kernel((tiles(loop(FILL)),), (tiles(loop(*product("q")), Touch(("acc"
 
 
 def consumer(body: Body) -> list[str]:
-    return said(tuple(n for n in with_signals(body) if n not in BEGIN and not getattr(n, "role", "")))
+    return said(tuple(n for n in place_signals(body) if n not in BEGIN and not getattr(n, "role", "")))
 
 
 def test_one_product_is_under_way_across_turns_and_its_slot_goes_back_a_turn_later():
@@ -71,10 +71,10 @@ def test_one_product_is_under_way_across_turns_and_its_slot_goes_back_a_turn_lat
 
 
 def test_a_producer_waits_for_the_slots_that_it_fills_again():
-    (role,) = (n for n in with_signals(MAINLOOP) if getattr(n, "role", ""))
+    (role,) = (n for n in place_signals(MAINLOOP) if getattr(n, "role", ""))
     assert said((role,)) == ["wait empty q", "fill full q", "count"]
     once = kernel((FILL,), (*product("q"), Touch(("acc",))))
-    assert said(with_signals(once)) == ["fill full q", "wait full q", "fresh", "product", "done 0", "touch", "touch"]
+    assert said(place_signals(once)) == ["fill full q", "wait full q", "fresh", "product", "done 0", "touch", "touch"]
     assert problems(synchronise(once)) == []
 
 
@@ -122,5 +122,5 @@ def test_products_of_one_sum_follow_each_other_without_a_new_begin():
 @pytest.mark.parametrize("lent, when", [("q", "never"), ("", "")])
 def test_a_slot_that_is_used_on_is_left_to_another_statement(lent, when):
     body = kernel((tiles(loop(FILL)),), (tiles(loop(*product("q")), Touch(("acc",), lent=lent)),))
-    (back,) = (n for n in walk(with_signals(body)) if isinstance(n, Signal) and n.do == "arrive" and n.when != "again")
+    (back,) = (n for n in walk(place_signals(body)) if isinstance(n, Signal) and n.do == "arrive" and n.when != "again")
     assert back.when == when
