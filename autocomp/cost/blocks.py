@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import hypot, log2, prod
 
 from autocomp.cost import lanes, reductions, schemes
@@ -11,7 +12,7 @@ from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
 from autocomp.cost.derived import constant
 from autocomp.cost.roofline import timer
-from autocomp.cost.tiles import WHOLE, Tile, tile_of, turned
+from autocomp.cost.tiles import WHOLE, Tile, padded, tile_of, turned
 from autocomp.cost.work import Cost, Work
 from autocomp.ir.schedule import Schedule
 
@@ -21,6 +22,16 @@ WARP_ROWS, WIDEST_ROW = int(constant("warp_rows")), int(constant("team_columns")
 
 # a tile; whether its blocks have roles, stay, multiply directly; threads; what its sides are multiples of
 _Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool, int, tuple[int, int]]
+
+
+@dataclass
+class _Tiled:
+    """A tile and what the schedules that have it share: roofs by blocks; for threads and the instruction a thread's results, its registers
+    for them, the share of the rate that these allow, and by blocks of a core, and those at once, what they hide."""
+
+    tile: Tile
+    roofs: dict[int, Callable[[float, float], Cost]] = field(default_factory=dict)
+    pieces: dict[tuple[int, str], tuple[tuple[int, int], int, float, dict[tuple[int, int], float]]] = field(default_factory=dict)
 
 
 class BlockModel:
@@ -33,8 +44,8 @@ class BlockModel:
 
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip = d, chip
-        self._tiles: dict[_Key, Tile] = {}
-        self._roofs: dict[tuple[_Key, int], Callable[[float, float], Cost]] = {}
+        self._tiles: dict[_Key, _Tiled] = {}
+        self._uneven: dict[_Key, Tile] = {}
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
@@ -44,14 +55,15 @@ class BlockModel:
         by_lanes = form == "contract" and not direct and s.roles == "single" and lanes.by_lanes(chip, w.matrix_dtype)
         even = lanes.even(s, chip) if by_lanes else (0, 0)
         key = (s.tile, s.roles == "warp_specialise", s.persistent, direct, s.threads if form == "reduce" else 0, even)
-        t = self._tiles.get(key)
-        if t is None:
-            t = self._tiles[key] = tile_of(self.d, dict(s.tile), chip, s.roles == "warp_specialise", s.persistent, s.threads, even)
+        known = self._tiles.get(key)
+        if known is None:
+            known = self._tiles[key] = _Tiled(self._tile(s, key, even))
+        t = known.tile
         at_once = chip.cores * (_direct_beside(s, chip, self.d, t) if direct else s.resident)
         pair = s.cluster if s.cluster_split_k == 1 and form != "reduce" else 1
         side_by_side = t.tiles // t.beside * -(-t.beside // pair) * pair if pair > 1 else t.tiles  # those without a tile take cores, too
         blocks = -(-t.tiles // at_once) * at_once if s.stream_k else side_by_side * (s.cluster if form == "reduce" else s.cluster_split_k)
-        roof = self._roofs.get((key, blocks))
+        roof = known.roofs.get(blocks)
         if roof is None:
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
             vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
@@ -61,16 +73,14 @@ class BlockModel:
                 copies /= of["word_copies"]
             work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
                         copies)  # fmt: skip
-            roof = self._roofs[key, blocks] = timer(work, chip)
+            roof = known.roofs[blocks] = timer(work, chip)
         by_lanes = by_lanes and bool(t.shape)
-        piece = lanes.piece(s, chip, t.rows, t.columns) if by_lanes else None
         beside = s.resident
-        if form == "contract":
-            beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, self.d, t, piece=piece)
-        if piece:
-            eff = lanes.share(s, chip, self.d, t.rows, t.columns, piece)
-            eff *= lanes.hidden(s, chip, self.d, piece, -(-blocks // chip.cores), beside)
+        if by_lanes:
+            beside, eff = self._by_lanes(s, known, blocks)
         else:
+            if form == "contract":
+                beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, t, prod(t.shape[:2]) / s.threads)
             eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
         if form == "online":
             eff = 1.0 if s.roles == "warp_specialise" else of["warp_matrix"]
@@ -120,6 +130,28 @@ class BlockModel:
         bound = max(terms, key=lambda x: terms[x])
         seconds = terms[bound] + of["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
+
+    def _tile(self, s: Schedule, key: _Key, even: tuple[int, int]) -> Tile:
+        """A schedule's tile; of those that differ in what their sides are multiples of, the rest is computed once."""
+        patches, whole = s.roles == "warp_specialise", (*key[:-1], (0, 0))
+        t = self._uneven.get(whole)
+        if t is None:
+            t = self._uneven[whole] = tile_of(self.d, dict(s.tile), self.chip, patches, s.persistent, s.threads)
+        return padded(t, self.d, dict(s.tile), self.chip, patches, even) if any(even) else t
+
+    def _by_lanes(self, s: Schedule, known: _Tiled, blocks: int) -> tuple[int, float]:
+        """Blocks that share a core where lanes multiply, and the share of the rate that they reach."""
+        t, chip, d, mine = known.tile, self.chip, self.d, (s.threads, s.instruction)
+        found = known.pieces.get(mine)
+        if found is None:
+            piece = lanes.piece(s, chip, t.rows, t.columns)
+            found = known.pieces[mine] = piece, lanes.registers(d, piece), lanes.share(s, chip, d, t.rows, t.columns, piece), {}
+        piece, registers, share, hidden = found
+        beside = _beside(s, chip, t, registers)
+        at = -(-blocks // chip.cores), beside
+        if at not in hidden:
+            hidden[at] = lanes.hidden(s, chip, d, piece, registers, *at)
+        return beside, share * hidden[at]
 
     def _through_l2(self, s: Schedule, t: Tile, blocks: int, at_once: int, pair: int, over: float, beside: int,
                     cost: Cost) -> tuple[float, float]:  # fmt: skip
@@ -251,7 +283,7 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
         beside *= of["four_teams"] / (1.0 if "mma_row_sums" in s.directives else of["sums_by_matrix"])
         beside /= 1.0 if "exp2_scores" in s.directives else of["scores_base_two"]
     beside *= of["two_teams"] if s.roles == "warp_specialise" and teams == 2 and s.resident == 1 else 1.0
-    together = _beside(s, chip, d, t, t.shape[0] * depth / s.threads) if t.shape else s.resident
+    together = _beside(s, chip, t, t.shape[0] * depth / s.threads + prod(t.shape[:2]) / s.threads) if t.shape else s.resident
     last = max(-(-t.tiles // (chip.cores * together)) * turns, whole * t.longest)
     alone = last * (of["lone_clock"] * (matrix + vector + special) + of["turn"])
     ends = of["tile_ends_clocks"] / chip.clock * (of["persistent_ends"] if s.persistent else 1.0)
@@ -311,13 +343,12 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
 
 
-def _beside(s: Schedule, chip: Chip, d: Demand, t: Tile, scores: float = 0.0, piece: tuple[int, int] | None = None) -> int:
-    """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (sums
-    and what is beside them, `scores` of an online contraction, factors of those `by_lanes`) and rings."""
+def _beside(s: Schedule, chip: Chip, t: Tile, held: float) -> int:
+    """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (of a
+    thread what is beside its sums, and `held`: these, scores of an online contraction, factors of those `by_lanes`) and rings."""
     of = chip.numbers
     if s.roles == "warp_specialise":
         return s.resident
-    held = lanes.registers(d, piece) if piece else scores + prod(t.shape[:2]) / s.threads
     sums = min(chip.limits["registers"], held + of["beside_sums"])
     ring = s.stages * t.slot + chip.numbers["shared_reserved"]
     room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),

@@ -73,8 +73,8 @@ def registers(d: Demand, piece: tuple[int, int]) -> int:
     return piece[0] * piece[1] + sum(held)
 
 
-def hidden(s: Schedule, chip: Chip, d: Demand, piece: tuple[int, int], blocks: int, beside: int) -> float:
-    """Share of its rate that a core reaches with so many blocks, `beside` at once.
+def hidden(s: Schedule, chip: Chip, d: Demand, piece: tuple[int, int], held: int, blocks: int, beside: int) -> float:
+    """Share of its rate that a core reaches with so many blocks, `beside` at once; `held`: the piece's `registers`.
 
     Warps stay with their scheduler: three blocks of two take as long as four. Too few of them hide no reads of factors, the fewer the more
     results each has and registers for what it reads next. What is left over lands together on the cores that are done first: a part of a
@@ -84,7 +84,7 @@ def hidden(s: Schedule, chip: Chip, d: Demand, piece: tuple[int, int], blocks: i
     of, warps = chip.numbers, s.threads / chip.lanes()
     step = piece[0] * piece[1] * warps * d.size("depth", dict(s.tile)) / of["fma_rate"]  # clocks of a turn, at whose end all warps wait
     together = step / (step + of["lone_step_clocks"]) if beside == 1 < blocks else 1.0
-    full = registers(d, piece) + of["beside_sums"] > chip.limits["registers"]  # none are left for what is read next
+    full = held + of["beside_sums"] > chip.limits["registers"]  # none are left for what is read next
     need = max(of["schedulers"], of["lane_warps"] * (1.0 if full else min(1.0, of["lane_results"] / (piece[0] * piece[1]))))
     shared = lambda b: -(-b * warps // of["schedulers"]) * of["schedulers"]
     turn = max(shared(beside), need)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.cost.chip import Chip
@@ -54,15 +54,14 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     if roles.form in ("contract", "online"):
         once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
         near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, chip, patches, once))
-        m, n, depth = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
+        m, n, _ = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
         copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
         matrix *= _padding(d, tile, patches, even) * left
         rows = prod(_padded(d, roles.rows, tile, even[0]))
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
         products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
         turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
-        held = -(-rows // chip.granule[0]) * chip.granule[0] if patches else rows  # bulk copies bring a whole instruction's rows
-        slot = float(depth * (held + n) * max((a.element for a in d.operands if a.factor), default=2))
+        slot = _slot(shape, d, chip, patches, rows)
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line, extent) - 1) for a in d.operands)
     if roles.form == "contract":
@@ -78,6 +77,21 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
     beside = max(1, -(-extent[d.grid[-2]] // max(1, tile.get(d.grid[-2], extent[d.grid[-2]])))) if len(d.grid) > 1 else 1
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
                  shape[1] if shape else 0, steps, turn, slot, left, longest, beside)  # fmt: skip
+
+
+def padded(t: Tile, d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool, even: tuple[int, int]) -> Tile:
+    """A contraction's tile that was padded to powers of two, `even` as in `tile_of`."""
+    if not t.shape:
+        return t
+    rows = prod(_padded(d, d.roles.rows, tile, even[0]))
+    matrix = d.work.matrix * (_padding(d, tile, patches, even) * t.left)
+    return replace(t, matrix=matrix, rows=rows, slot=_slot(t.shape, d, chip, patches, rows))
+
+
+def _slot(shape: tuple[int, int, int], d: Demand, chip: Chip, patches: bool, rows: int) -> float:
+    """Bytes of a slot: bulk copies bring a whole instruction's rows."""
+    held = -(-rows // chip.granule[0]) * chip.granule[0] if patches else rows
+    return float(shape[2] * (held + shape[1]) * max((a.element for a in d.operands if a.factor), default=2))
 
 
 def _wanted(d: Demand, a: Operand, tile: Mapping[str, int]) -> int:
