@@ -168,6 +168,13 @@ def _few_channels(r: Random) -> tuple[Inputs, str]:
     return {"x": f"f32[{n}, {c}, {side}, {side}]", "w": f"f32[{k}, {c}, {w}, {w}]"}, f"%0 = conv(x, w, {how})"
 
 
+def _stem(r: Random) -> tuple[Inputs, str]:
+    """A convolution by a stride of 2, without a border."""
+    c, k, side, w = r.choice((16, 24)), r.choice((16, 64)), r.choice((29, 57)), r.choice((2, 3, 5))
+    how = "lo=[0, 0], hi=[0, 0], strides=[2, 2], dilations=[1, 1], groups=1"
+    return {"x": f"f32[1, {c}, {side}, {side}]", "w": f"f32[{k}, {c}, {w}, {w}] constant"}, f"%0 = conv(x, w, {how})"
+
+
 def _winograd(r: Random) -> tuple[Inputs, str]:
     """A convolution that is done as products of transformed tiles where that pays: contractions behind each other."""
     c, k, side = r.choice((64, 128, 512)), r.choice((64, 256, 512)), r.choice((7, 14, 28))
@@ -356,7 +363,7 @@ FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make 
     _quantised_rows: ("reduce", "map"), _depthwise: ("contract", "reduce", "map"),
     _joined: ("map",), _line: ("map",), _column_variance: ("reduce", "map"), _chosen_sums: ("reduce", "map"),
     _scattered: ("reduce", "map"), _open_rows: ("reduce", "map"), _stencil: ("map",), _rows_of_stencils: ("map",),
-    _byte_convolution: ("contract", "map"), _few_channels: ("contract", "map"),
+    _byte_convolution: ("contract", "map"), _few_channels: ("contract", "map"), _stem: ("contract", "chain", "map"),
 }  # fmt: skip
 FAMILIES: tuple[Family, ...] = tuple(FORMS)
 SPLIT: tuple[Family, ...] = (_rows, _long_rows)  # those whose reductions are also done in PARTS, which a kernel of its own combines
@@ -377,5 +384,5 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "peel_tail": (_line,), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
     "pack_constants": (_low_rank, _winograd, _byte_convolution), "prefetch": (_low_rank, _winograd),
     "lone_column": (_byte_convolution,), "read_in_place": (_batched, _winograd), "exp_below_maximum": (_rows, _attention),
-    "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
+    "strided_taps": (_stem,), "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
 }  # fmt: skip

@@ -62,6 +62,8 @@ _TABLE = (
               neutral="prices take data to come as fast as a level gives it; how much of that a processor foresees by itself is no number"),
     Directive("pack_constants", "constant factors lie packed before the first run: no run copies them into panels"),
     Directive("read_in_place", "a factor whose rows lie as those of a panel do is read where it lies"),
+    Directive("strided_taps", "few taps of columns two apart are every other element of two vectors, not rows of a transpose",
+              neutral="prices take one time for each element that is gathered into a panel, however that is done"),
     Directive("lone_column", "the last column, where it has a vector to itself, is summed with the rows of a tile in its lanes",
               ("pack_constants",)),
     Directive("index_set_split", "a loop over vectors runs apart over each range in which the conditions on its axis are decided",

@@ -372,9 +372,12 @@ class Panels:
         v, near = self.nest.views.get(b), self.s.depth[-1]
         if v is not None:
             plain, depth = not v.guard and v.dtype.name == "f32", self.nest.extent[near]
-            if v.flat.stride(self.s.col) == 2 and isinstance(depth, int) and depth < self.lanes:
+            turned = plain and v.flat.stride(near) == 1 and v.flat.stride(self.s.col) not in (None, 1)
+            few = v.flat.stride(self.s.col) == 2 and isinstance(depth, int) and depth < self.lanes
+            if turned and few and "strided_taps" in self.nest.schemes:
+                self.p.applied.add("strided_taps")
                 return False  # every other element of two vectors, for each of a few steps
-            return plain and v.flat.stride(near) == 1 and v.flat.stride(self.s.col) not in (None, 1)
+            return turned
         axes = [a for a, _ in self.p.places[b].shape]
         return self.p.dtype(b).name == "f32" and bool(axes) and axes[-1] == near and self.s.col in axes
 

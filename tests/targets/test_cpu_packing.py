@@ -43,6 +43,15 @@ def conv(c, o, size, kernel, stride, group=1, seed=0):
     return b.graph()
 
 
+def strided(c, o, size):
+    """A convolution of 3 x 3 by a stride of 2, without a border."""
+    b = Builder("stem")
+    w = b.param("w", np.random.default_rng(0).standard_normal((o, c, 3, 3)).astype("f4"))
+    b.output("y", b.op("conv", b.input("x", TensorType(F32, (1, c, size, size))), w, strides=(2, 2), lo=(0, 0), hi=(0, 0), dilations=(1, 1),
+                       groups=1))  # fmt: skip
+    return b.graph()
+
+
 def checked(program, graph, seed=1):
     """The result against float64; a second call gets memory full of NaN."""
     shape = graph.inputs[0].type.shape
@@ -203,3 +212,12 @@ def test_a_computed_factor_of_one_element_is_no_array(dtype):
         "%0 = matmul(q, k)\n%1 = softmax(%0, axes=[2])\n%2 = matmul(%1, v)\noutput y = %2\n"
     )
     assert program.verify().ratio <= 1
+
+
+def test_without_its_rule_few_taps_by_a_stride_of_two_are_transposed():
+    graph = strided(3, 32, 29)
+    whole, less = (autocomp.optimize(graph, threads=1, without=w) for w in ((), ["directives/strided-taps"]))
+    assert "strided_taps" in whole.kernels[0].schedule and "vf_transpose(" not in whole.source()
+    assert "strided_taps" not in less.kernels[0].schedule and "vf_transpose(" in less.source()
+    assert "directives/strided-taps (not priced" in whole.explain(why=whole.kernels[0].name)
+    np.testing.assert_array_equal(checked(whole, graph), checked(less, graph))
