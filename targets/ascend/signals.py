@@ -41,21 +41,28 @@ def counter(loop: str) -> str:
 
 
 def plan(parts: Parts, depth: dict[str, int], chip: Chip, lies: Mapping[str, Span]) -> tuple[dict[str, tuple[object, ...]], list[str]]:
-    """The parts with flags and barriers, and a line of comment for each queue. `lies`: where buffers lie.
-
-    Queues of the same two agents become one where the checker agrees. Raises UnsupportedOp if the checker finds fault with the result:
-    another schedule is taken then, as for blocks that hold more than their rings have slots.
-    """
-    def wrong(queues: list[Queue]) -> list[str]:
-        full = with_barriers_in(with_signals(parts, queues))
-        return problems(full, depth, lies=lies) or waits_before_sets(full)
-
-    queues = merged(find_queues(parts, depth), lambda tried: not wrong(tried))
-    if faults := wrong(queues):
-        raise UnsupportedOp(f"the plan of signals is wrong: {faults[0]}", where="target ascend")
-    full = with_barriers_in(with_signals(parts, queues))
+    """The parts with flags and barriers, and a line of comment for each queue. `lies`: where buffers lie. Raises as `ordered` does."""
+    full, queues = ordered(parts, depth, lies)
     ids, notes = number(queues, chip)
     return {name: text(body, ids) for name, body in full.items()}, notes
+
+
+def ordered(parts: Parts, depth: dict[str, int], lies: Mapping[str, Span]) -> tuple[dict[str, Body], list[Queue]]:
+    """The parts with signals and barriers, and their queues, of which those of the same two agents become one where the checker agrees.
+
+    Raises UnsupportedOp if the checker finds fault with the result: another schedule is taken then, as for blocks that hold more than
+    their rings have slots.
+    """
+    full = lambda queues: with_barriers_in(with_signals(parts, queues))
+    queues = merged(find_queues(parts, depth), lambda tried: not faults(full(tried), depth, lies))
+    if found := faults(made := full(queues), depth, lies):
+        raise UnsupportedOp(f"the plan of signals is wrong: {found[0]}", where="target ascend")
+    return made, queues
+
+
+def faults(full: Parts, depth: dict[str, int], lies: Mapping[str, Span]) -> list[str]:
+    """What is wrong with parts that have their signals."""
+    return problems(full, depth, lies=lies) or waits_before_sets(full)
 
 
 def with_barriers_in(parts: Parts) -> dict[str, Body]:

@@ -153,6 +153,15 @@ def test_each_barrier_and_wait_of_a_golden_is_needed():
     assert len(left) < 0.05 * len(made)
 
 
+def test_each_flag_and_barrier_of_an_npus_pipes_is_needed():
+    """All goldens and attention under more directives: `python -m benchmarks.plan_mutants`."""
+    (plan,) = plan_mutants.pipes(["gemm_bias_gelu"], ())
+    made = list(plan.mutants())
+    kinds = {m.kind for m in made}
+    assert {"set full of pipes", "wait empty of cores", "vector.V barrier"} < kinds and len(made) > 50
+    assert not [m for m in made if not m.caught]
+
+
 # ---- roles
 def signal(do: str, what: str, back: int = 0) -> Signal:
     return Signal(do, what, "q", 2, back=back)
