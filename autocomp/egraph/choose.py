@@ -479,5 +479,6 @@ def kernel_functions(roles: Roles, chip: Chip, options: Options) -> dict[str, An
         "folds": lambda: tuple(accumulate((dim_hint(a.extent) for a in reversed(roles.depth)), mul, initial=1))[:-1],
         "factor": lambda: roles.factor,
         "scores": lambda: roles.scores,
+        "choices": lambda: roles.steps.count("kept") + roles.steps.count("kept line"),
         "factor_bytes": lambda: DTYPES[roles.factor].bytes if roles.factor else 0,
     }

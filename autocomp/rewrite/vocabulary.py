@@ -176,6 +176,7 @@ KERNEL = {
     "factor": Function(0, 0, "dtype of a contraction's factors"),
     "scores": Function(0, 0, "dtype that a model rounds the product to which an online contraction's scores are; then it may mask them by "
                              "indices, or add what is of this type"),
+    "choices": Function(0, 0, "how many tensors of truth values choose among such scores"),
     "factor_bytes": Function(0, 0, "bytes of one of their elements"),
     "input_bytes": Function(0, 0, "the fewest bytes of one element of an input"),
     "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),

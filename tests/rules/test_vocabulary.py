@@ -48,7 +48,7 @@ def test_shipped_rules_use_every_form_and_move():
 
 
 def test_shipped_rules_use_every_function_of_kernels():
-    rules = [r for phase in ("tiling", "scheduling") for r in load_rules().of(phase)]
+    rules = [r for phase in ("tiling", "scheduling", "directives") for r in load_rules().of(phase)]
     said = [e for r in rules for e in (*r.where, *(c for _, c in r.choose if not isinstance(c, tuple)))]
     asked = {x.name for e in said for x in walk(e) if isinstance(x, Call)}
     assert {*KERNEL} - asked <= {"bytes", "lanes", "power_of_two"}, "a function that no rule needs"

@@ -141,6 +141,15 @@ def test_what_cannot_be_done_in_halves_is_done_in_single_precision(step, halves)
     assert ("half_scores" in kernel.schedule) == halves
 
 
+@pytest.mark.parametrize(("step", "rule"), [("kept", "half-choices"), ("", "half-scores"), ("causal", "half-scores")])
+def test_choices_by_truth_values_have_a_rule_of_their_own(step, rule):
+    """It gives halves for what truth values choose, the other one for the rest, and each is switched off by its name."""
+    text, rules = attention(step, 8, 160, 160, 64), ("half-scores", "half-choices")
+    given = {off: "half_scores" in autocomp.optimize(text, target="ascend:910b1", without=[f"directives/{off}"]).kernels[0].schedule
+             for off in rules}  # fmt: skip
+    assert given == {off: off != rule for off in rules}
+
+
 @needs_compiler
 @pytest.mark.parametrize("step", ["causal", "keys", ""])
 def test_prices_are_near_the_model(step, tmp_path):
