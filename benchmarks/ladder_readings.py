@@ -209,14 +209,14 @@ def _attention(step: Mapping[str, Any], chip: Chip) -> float | None:
     late; as many as are fastest where the page does not say."""
     shapes, ahead = step["shapes"], (step.get("config") or {}).get("num_stages")
     keys = int(str(shapes["s"]).replace("K", "")) * 1024
-    block, head, rows = shapes["block_size"], shapes["d"], shapes["b"] * shapes["q_n"] * keys
+    block, head, rows = shapes["block_size"], shapes["d"], shapes["b"] * shapes["q_n"] * shapes.get("rows", keys)
     weights = float(rows * keys)
     moved = 2.0 * head * (rows + 2 * shapes["b"] * shapes["kv_n"] * keys)
     work = Work(moved, 2.0 * head * rows, matrix=4 * weights * head, matrix_dtype="f16", vector=WEIGHT * weights, special=weights,
                 tiles=-(-rows // block))  # fmt: skip
     m, n, k, d = Axis("m", rows), Axis("n", head), Axis("k", keys), Axis("d", head)
     roles = Roles("online", (), (m,), (n,), (k,), ((d,), (k,)))
-    make = lambda stages: Schedule.make({"m": block, "n": head, "k": block}, softmax_overlap=1, stages=stages)
+    make = lambda stages: Schedule.make({"m": block, "n": head, "k": shapes.get("keys_at_once", block)}, softmax_overlap=1, stages=stages)
     return min(engine_time(make(n), chip, roles, work, 2).seconds for n in ((ahead,) if ahead else STAGES)) * 1e6
 
 
