@@ -6,6 +6,7 @@ Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 verification failed, 130
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from autocomp.cli import machine, programs, rules, tuning  # noqa: F401  # each adds its commands to `app`
 from autocomp.cli.carets import with_caret
@@ -25,4 +26,12 @@ def main() -> None:
         sys.exit(e.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as e:
+        if e.filename is not None:  # then it is no stream of ours
+            raise
+        err.print(f"error: what it says cannot be written: {e.strerror}\n  next: free space where the output goes, or name another place",
+                  markup=False, highlight=False, soft_wrap=True)  # fmt: skip
+        with suppress(OSError):
+            sys.stdout.close()  # what is left is not tried again at the end
         sys.exit(1)

@@ -72,7 +72,7 @@ def options(
 
 OWN_FLAGS = {"rules": "--rules", "without": "--without", "deadline": "--deadline", "schedule": "--schedule",
              "maca_path": "--maca-path"}  # fmt: skip
-out = Console(soft_wrap=False, markup=False, width=None if sys.stdout.isatty() else 140)
+out = Console(soft_wrap=False, markup=False, width=None if sys.stdout and sys.stdout.isatty() else 140)  # there is none behind `>&-`
 err = Console(stderr=True, markup=False)  # names of extras and shapes stand in brackets
 
 Model = Annotated[str, typer.Argument(help="ONNX file, or a text graph (.txt, .ac).")]

@@ -1,0 +1,28 @@
+"""Commands whose standard output is closed, or full."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = f"{sys.executable} -c 'from autocomp.cli import main; main()' rules words tiling"
+
+
+def run(redirected: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["/bin/sh", "-c", f"{COMMAND} {redirected}"], capture_output=True, text=True, check=False)
+
+
+def test_without_a_standard_output_a_command_ends_well():
+    done = run(">&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_output_that_cannot_be_written_is_one_text():
+    done = run("> /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: what it says cannot be written: No space left on device\n  next: ")
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
