@@ -5,6 +5,7 @@ Exit codes: 0 good, 1 the input is at fault, 2 usage, 3 verification failed, 130
 
 from __future__ import annotations
 
+import errno
 import sys
 from contextlib import suppress
 
@@ -28,7 +29,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as e:
-        if e.filename is not None:  # then it is no stream of ours
+        if e.filename is not None or e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):  # then it is no stream of ours
             raise
         err.print(f"error: what it says cannot be written: {e.strerror}\n  next: free space where the output goes, or name another place",
                   markup=False, highlight=False, soft_wrap=True)  # fmt: skip
