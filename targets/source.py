@@ -143,7 +143,7 @@ def below(source: KernelSource) -> Write:
 class Admitted:
     """What a target planned to see that it admits schedules: it is written when it is built. Each is handed out once."""
 
-    MOST = 1024  # that nobody asked for
+    MOST = 256  # that nobody asked for
 
     def __init__(self) -> None:
         self._planned: dict[int, tuple[Kernel, Schedule, frozenset[str], Write]] = {}
