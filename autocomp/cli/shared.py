@@ -108,8 +108,13 @@ def check_outputs(folder: Path | None = None, **named: Path | None) -> None:
             raise typer.BadParameter(f"--{flag.replace('_', '-')} wants a file, and {path} is a folder")
     for path in (folder, *named.values()):
         if path is not None:
-            there = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
-            if there.is_file() and there != path.absolute():
+            try:
+                whole = path.absolute()
+            except FileNotFoundError:
+                raise AutocompError("cannot be written: the folder that this shell stands in is gone", where=str(path),
+                                    hint="change to one that is there, or give the whole path") from None  # fmt: skip
+            there = next(p for p in (whole, *whole.parents) if p.exists())
+            if there.is_file() and there != whole:
                 raise AutocompError("cannot be written: it lies below a file", where=str(path), hint=f"{there} is no folder")
             if not os.access(there, os.W_OK):
                 raise AutocompError("cannot be written", where=str(path), hint=f"check the permissions of {there}, or choose another path")

@@ -123,10 +123,12 @@ class _Parser:
             raise self.fail(f"unknown dtype '{dtype}'", f"dtypes: {', '.join(DTYPES)}")
         shape: list[Dim] = []
         for d in filter(None, (x.strip() for x in dims.split(","))):
-            if d.isdigit():
+            if d.isdecimal():
                 shape.append(int(d))
             elif d in self.syms:
                 shape.append(self.syms[d])
+            elif not d.isidentifier():
+                raise self.fail(f"'{d}' is no dimension", "write a whole number from 0, or the name of a declared dimension")
             else:
                 raise self.fail(f"unknown dimension '{d}'", f"declare it first: dim {d} in 1..64")
         return TensorType(DTYPES[dtype], tuple(shape))

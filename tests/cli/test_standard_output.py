@@ -1,4 +1,4 @@
-"""Commands whose standard output is closed, or full."""
+"""Commands whose standard output is closed, or full, or whose working folder is gone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from autocomp.cli.shared import check_outputs
+from autocomp.errors import AutocompError
 
 COMMAND = f"{sys.executable} -c 'from autocomp.cli import main; main()' rules words tiling"
 
@@ -26,3 +29,11 @@ def test_output_that_cannot_be_written_is_one_text():
     assert done.returncode == 1
     assert done.stderr.startswith("error: what it says cannot be written: No space left on device\n  next: ")
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+
+
+def test_a_working_folder_that_is_gone_is_named(tmp_path, monkeypatch):
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(AutocompError, match=r"^out: cannot be written: the folder that this shell stands in is gone"):
+        check_outputs(Path("out"))

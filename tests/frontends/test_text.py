@@ -43,6 +43,8 @@ def test_symbolic_dimensions_round_trip():
 @pytest.mark.parametrize(("text", "message"), [
     ("graph g\ninput x: f31[3]\n", "text:2: unknown dtype 'f31'"),
     ("graph g\ninput x: f32[n]\n", "text:2: unknown dimension 'n'"),
+    ("graph g\ninput x: f32[-1]\n", "text:2: '-1' is no dimension"),
+    ("graph g\ninput x: f32[\u00b2]\n", "text:2: '\u00b2' is no dimension"),
     ("graph g\ninput x: f32[3]\n%0 = expp(x)\n", "text:3: there is no op 'expp'\n  next: did you mean 'exp'?"),
     ("graph g\ninput x: f32[3]\n%0 = add(x, y)\n", "text:3: 'y' is not defined"),
     ("graph g\ninput x: f32[3]\ninput z: f32[4]\n%0 = add(x, z)\n", "text:4: add: shapes [3] and [4] do not broadcast"),
