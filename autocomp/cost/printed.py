@@ -24,6 +24,7 @@ from autocomp.cost.work import Cost
 
 COUNTED = constant("counted")  # of a price in logarithms: the rest is the model of tiles
 PARTIAL = constant("partial_sectors")
+BY_SCHEDULER = ("fma", "integer", "special", "branch", "issue")  # pipes of which each scheduler has its own
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,11 @@ def time(w: Issued, chip: Chip) -> Cost:
     phases = _pipes(w, chip, r)
     pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in phases.items()}
     pipes["cache fill"] = (min(w.asked, max(w.fetched, 0.0 if _held(w, chip, r, at_once) else w.asked)) + w.stored) / r.fill
-    lives = sum(p.turns * _clocks(p, {n: xs[i] for n, xs in phases.items()}, far, r) for i, p in enumerate(w.phases))
+    own = min(1.0, w.threads / chip.lanes() / of["schedulers"])  # warps stay with their scheduler
+    side = min(1.0, min(at_once, ceil(w.blocks / chip.cores)) * w.threads / chip.lanes() / of["schedulers"])
+    lives = sum(p.turns * _clocks(p, {n: xs[i] / (own if n in BY_SCHEDULER else 1.0) for n, xs in phases.items()}, far, r)
+                for i, p in enumerate(w.phases))  # fmt: skip
+    pipes |= {n: pipes[n] / side for n in BY_SCHEDULER if n in pipes}
     # what a block reads once more comes from memory where the blocks that live at once have more than L2 holds
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
     main = chip.memories[0]

@@ -11,6 +11,7 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import together, why_not_parts
 from autocomp.ir.scans import as_statistic, is_running
 from autocomp.ir.types import BOOL, Dim, Sym, dim_hint
+from autocomp.loops.chosen_turns import choosing_rows
 
 HELD = int(constant("shared_rows"))
 COUNTED = 2**40  # of iterations: larger products are alike, and rules multiply them as 64-bit numbers
@@ -33,7 +34,8 @@ class Roles:
     that do so along its contiguous dimension, so that windows are runs of it.
     alike: no reduction varies along the innermost output axis: results along it are made of the same ones.
     scan: of a kernel whose reductions run along an axis of the result, the roles of the form `scan`: that axis is `cols`.
-    wide, high, still: rows of a reduce along which windows slide, the innermost and the one before it, and the rows that are neither.
+    wide, high, still: rows of a reduce along which windows slide, the innermost and the one before it, and the rows that are neither;
+    where none slide, `still` are rows whose number chooses what their sum takes in.
     padded: tiles of a contraction lie in shared memory, where all axes of a side but the outermost take powers of two.
     """
 
@@ -117,7 +119,7 @@ def roles_of(k: Kernel) -> Roles:
         shared = _shared_rows(k, nodes)
         rows = tuple(a for a in k.axes if a not in (*row, *shared))
         slid = _windows(nodes, rows)
-        still = tuple(a for a in rows if a not in slid[-2:]) if slid else ()
+        still = tuple(a for a in rows if a not in slid[-2:]) if slid else choosing_rows(k)
         return Roles("reduce", shared, rows, row, tuple(reduced[0].axes), depths, split=split, alike=alike, levels=_levels(nodes),
                      scan=scan, wide=slid[-1:], high=slid[-2:-1], still=still)  # fmt: skip
     return Roles("map", (), k.axes[:-1], k.axes[-1:], ())

@@ -56,15 +56,23 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     if at.wants("batch_copies", bytes_ < ASYNCHRONOUS and count > 1):
         _in_batches(at, x, count, when)
         return
-    with at.block(f"for (int q = 0; q < {count}; ++q)", unroll=x.vector > 1, most=COPIES if count > COPIES else 0):
-        ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
-        number = f"ac_min({ahead}, {chunks - at.place.wave}) + lane" if again else f"threadIdx.x + q * {at.place.threads}"
-        at.put(f"const int c = {number};")
-        if chunks % at.place.threads and not again:
-            at.put(f"if (c >= {chunks}) break;")
+    unroll = x.vector > 1 or bytes_ >= ASYNCHRONOUS
+    kept = "_kept" if bytes_ == 16 and at.wants("cache_windows", windows_overlap(t, {a: at.p.extent(a) for a in t.axes})) else ""
+
+    def one() -> None:
         target, address, inside = _chunk(at, x, when)
-        kept = "_kept" if bytes_ == 16 and at.wants("cache_windows", windows_overlap(t, {a: at.p.extent(a) for a in t.axes})) else ""
         at.put(f"ac_copy{kept}<{bytes_}>({target}, {address}, {inside});")
+
+    whole = count if again else chunks // at.place.threads  # of a thread, whatever its number is: no branch parts one from the next
+    if whole:
+        with at.block(f"for (int q = 0; q < {whole}; ++q)", unroll=unroll, most=COPIES if whole > COPIES else 0):
+            ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
+            at.put(f"const int c = {f'ac_min({ahead}, {chunks - at.place.wave}) + lane' if again else f'threadIdx.x + q * {at.place.threads}'};")
+            one()
+    if whole < count:
+        with at.block(f"if (threadIdx.x < {chunks - whole * at.place.threads})"):
+            at.put(f"const int c = threadIdx.x + {whole * at.place.threads};")
+            one()
 
 
 def _in_batches(at: Printer, x: Shared, count: int, when: list[str] | None) -> None:

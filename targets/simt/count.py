@@ -27,7 +27,7 @@ from autocomp.targets.simt.phases import RING
 from autocomp.targets.simt.placed import Placement, Product, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_reduction
 from autocomp.targets.simt.printer import Printer
-from autocomp.targets.simt.products import BYTES, turns_together
+from autocomp.targets.simt.products import BYTES, Side, turns_together
 from autocomp.targets.simt.samples import LINE, SECTOR, TAGS, WORD, Limit, Samples, accesses, footprint
 from autocomp.targets.simt.skip_masks import skip_masks
 from autocomp.targets.simt.skip_neutral import AHEAD, Skipped, skip_neutral
@@ -98,10 +98,13 @@ class Counter(Printer):
         return Counted(p, plan, self.place, parts, work, own, spilt, self.own_depth)
 
     def fragments(self, x: Product) -> float:
-        """Registers of a step's factors of a matrix instruction."""
+        """Registers of the factors that a step multiplies."""
         i, (rows, columns) = x.instruction, x.repeat
         if not i.call or i.load == "thread":
-            return 0.0
+            if i.k > 1 or x.a not in self.place.shared or x.b not in self.place.shared:
+                return 0.0
+            held = x.part(False).registers + x.part(True).registers / x.pieces(self.place.shared)
+            return held * x.run(self.place.shared) * max(WORD, self.place.shared[x.a].buf.dtype.bytes) / WORD
         return (rows * i.m + columns * i.n) * i.k * BYTES[i.factor or i.types[0]] / WORD / self.place.wave
 
     # ---- counters
@@ -447,9 +450,8 @@ class Counter(Printer):
         chunks = x.rows * x.row // x.vector
         n = chunks / self.place.threads
         bytes_ = x.vector * x.buf.dtype.bytes
-        self.spend(table()["chunk"], n)
         guards = len(t.guard) + sum(e % tile_of(self.p, a) != 0 for a, e in self.samples.extent.items() if a in t.axes)
-        self.spend(table()["comparison"], n * guards)
+        self.chunk(n, [x.row // x.vector, *(size for group in (x.outer, x.inner) for _, size in group[:-1])], t, guards)
         wide = max(1.0, bytes_ * self.place.wave / LINE)
         lines = max(wide, self.place.wave * bytes_ / min(x.row_bytes, LINE) if x.row_bytes < LINE else wide)
         self.request(n * (1 if bytes_ >= ASYNCHRONOUS else 2), n * lines * (1 if bytes_ >= ASYNCHRONOUS else 2))
@@ -464,6 +466,15 @@ class Counter(Printer):
         if s.dst in self.place.staged:
             self.by_element(x, self.place.layouts[s.dst])
             self.wait("shared", 1)
+
+    def chunk(self, n: float, parted: Sequence[int], t: Tensor, guards: float) -> None:
+        """`n` copies of chunks of a view, whose number is parted by these sizes: what makes their places and compares them."""
+        costs = table()
+        self.spend(costs["chunk"], n)
+        for size in parted:
+            self.spend(costs["parted"]["even" if size & (size - 1) == 0 else "odd"], n * (size > 1))
+        self.spend(costs["term"], n * len({a for i in t.index for a in i.names()} & {a for a in t.axes if tile_of(self.p, a) > 1}))
+        self.spend(costs["guarded"], n * guards)
 
     # ---- products
     def mma(self, s: Stmt) -> None:
@@ -510,8 +521,10 @@ class Counter(Printer):
             side_by_side = np.broadcast_to(place, self.samples.shape(r))[..., :: 1 if pr.deep(x) else run]
             passes = self.samples.passes(side_by_side, x.buf.dtype.bytes * i.k * run) * each / along
             self.request(steps * part.registers / run, steps * max(passes, part.registers / run))
-            if x.swizzled:
-                self.spend(table()["element"], steps * part.registers / run)
+            self.spend(table()["loaded"], steps * part.registers / run * (run * x.buf.dtype.bytes * i.k / WORD - 1))
+            if x.swizzled:  # what a register decides of its place is a constant, or each read computes its own
+                apart = pr.deep(x) and Side(x, pr.part(name == pr.a), group, pr).apart()
+                self.spend(table()["placed" if apart else "swizzled"], steps * part.registers / run)
         turns = steps / deep_run / turns_together(pr, steps * i.k, deep_run) if i.k == 1 else steps
         self.spend({"fma": 1}, steps * layout.registers)
         self.spend(table()["turn"], turns)

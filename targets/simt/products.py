@@ -23,7 +23,7 @@ from autocomp.tile.program import Stmt
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
-ADDS = 1024  # of a thread in one turn of a loop over depth: 16 KB of code, which a core's instruction caches hold
+ADDS = 512  # of a thread in one turn of a loop over depth: 8 KB of code; 16 took 349 us for 335 (f32 1344 x 1384 x 3440, H100)
 CHUNK, SWIZZLED = 16, 8  # bytes that a swizzle moves whole, and rows after which it begins again (`ac_swizzle`)
 BYTES = {d.name: d.bytes for d in DTYPES.values()} | {"tf32": 4}  # of a factor's element in registers
 
@@ -216,13 +216,13 @@ class Side:
 
     def place(self, at: Printer, r: str, step: str, run: int = 1) -> str:
         """Where register r's element of a step in depth lies; `run` rows of a factor that lies along them."""
-        if self.deep and self.x.swizzled and self._apart():
+        if self.deep and self.x.swizzled and self.apart():
             return self._placed_apart(at, r, step)
         side = linear(self.group, lambda a: at.local(self.part, a, r))
         side = self.x.placed(within(side, _reach(self.part, self.group), self.of.rows(self.x), run))
         return at.element(self.x, side, step) if self.deep else at.element(self.x, step, side)
 
-    def _apart(self) -> bool:
+    def apart(self) -> bool:
         """Whether the numbers of a thread's own row and of a register's add up without a carry in the bits that a swizzle reads, so that
         each has its part of it."""
         mine, x = _numbers(self.group, self.part), self.x

@@ -6,8 +6,9 @@
                v = map where(c, u, 0)                     ...
                s += reduce add v
 
-Each lane of a wave finds the condition of one turn; the wave runs the turns in which it holds, in their order. What decides must be the
-same for all threads of a block (a tile of one row and one turn), and no thread may wait for another wave in a turn.
+Each lane of a wave finds the condition of one turn; the wave runs the turns in which it holds for one of a thread's rows, in their order.
+What decides must be the same for all threads of a block (rows that each thread has whole, and one turn), and no thread may wait for another
+wave in a turn.
 """
 
 from __future__ import annotations
@@ -28,15 +29,17 @@ if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
 
-AHEAD = 4  # turns that a lane looks at before one is run: what they read is under way at once
+AHEAD = 8  # turns that a lane looks at before one is run: what they read is under way at once
 
 
 @dataclass(frozen=True)
 class Skipped(Scheme):
-    """A loop's turns are run where `condition` holds, which `makers` make; `share`: of the turns, as far as is known."""
+    """A loop's turns are run where `condition` holds for one of a thread's `rows`, which `makers` make; `share`: of the turns, as far as
+    is known."""
 
     condition: str
     makers: tuple[Step, ...]
+    rows: int
     share: float
 
     says = "turns are looked at side by side, and run where {0.condition} holds"
@@ -63,7 +66,7 @@ def write(at: Printer, n: Over, loop: Loop, x: Skipped) -> None:
             with at.block(f"if ({turn} < {total})"):
                 at.bases(loop, turn)
                 at.run(x.makers)
-                at.put(f"{mine} = {at.names.of(x.condition)}[0];")
+                at.put(f"{mine} = {' || '.join(f'{at.names.of(x.condition)}[{r}]' for r in range(x.rows))};")
             at.put(f"{todo}[u] = ac_holds({mine});")
         with at.block(f"for (int u = 0; u < {AHEAD}; ++u)", unroll=True), at.block(f"while ({todo}[u])", again=it):
             at.put(f"const int {it} = {first} + u * AC_WAVE + ac_lowest({todo}[u]);", f"{todo}[u] &= {todo}[u] - 1;")
@@ -90,9 +93,10 @@ def _skipped(n: Over, loop: Loop, p: TileProgram, place: Placement) -> Skipped |
         return None
     alone = [place.layouts[x] for x in makers if x in place.layouts]
     if (condition not in makers or len(alone) != len(makers) or any(d.axis for a in alone for d in (*a.lane, *a.wave))
-            or any(a.registers != 1 for a in alone) or any(_meets(x, place) for x in of)):  # fmt: skip
+            or any(_meets(x, place) for x in of)):  # fmt: skip
         return None
-    return Skipped(condition, tuple(steps[x] for x in of if x in makers), _share(of[condition].expr, p))
+    rows = place.layouts[condition].registers
+    return Skipped(condition, tuple(steps[x] for x in of if x in makers), rows, min(1.0, rows * _share(of[condition].expr, p)))
 
 
 def _choice(name: str, of: dict[str, Stmt]) -> object:

@@ -20,14 +20,15 @@ def scattered(rows: int, columns: int, updates: int, dtype: str = "f32", index: 
 
 @pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
 @pytest.mark.parametrize(("shape", "dtype", "index"), SHAPES, ids=str)
+@pytest.mark.parametrize("rows_of_block", [1, 4])
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-def test_each_row_takes_in_its_updates(shape, dtype, index, target, model, tmp_path):
+def test_each_row_takes_in_its_updates(rows_of_block, shape, dtype, index, target, model, tmp_path):
     """Rows that none names and many name, indices from the end and outside; an infinity and a NaN stay in the rows that take them in."""
     rows, columns, updates = shape
     text = scattered(*shape, dtype, index)
     (name,) = {k.name for k in autocomp.optimize(text, target=target).kernels}
-    program = autocomp.optimize(text, target=target, schedule={name: "tile i0 1, i1 256, r0 1 | threads 64 | skip_neutral"})
-    assert "ac_holds" in program.source()
+    program = autocomp.optimize(text, target=target, schedule={name: f"tile i0 {rows_of_block}, i1 256, r0 1 | threads 64 | skip_neutral"})
+    assert ("ac_holds" in program.source()) == (rows_of_block == 1 or columns > 64)  # else lanes have rows of their own
     program.executor = ModelExecutor(program, tmp_path, model)
     rng = np.random.default_rng(3)
     x, u = (rng.standard_normal(s).astype(DTYPES[dtype].numpy) for s in ((rows, columns), (updates, columns)))
@@ -47,6 +48,13 @@ def test_rows_of_many_columns_skip_what_is_not_theirs():
     program = autocomp.optimize(text, target="cuda:h200")
     assert "skip_neutral" in str(program.kernels[0].schedule)
     assert program.predicted < 1e-4  # 2.3 ms where each row reads each update
+
+
+def test_rows_of_one_block_ask_the_updates_once():
+    """Before: each of 7312 rows asked 7312 updates, 57 us on an H100 where torch's atomic additions took 23."""
+    text = scattered(7312, 619, 7312, "bf16")
+    one, few = (autocomp.optimize(text, target="cuda:h100", without=w) for w in (["tiling/gpu-chosen-turns"], []))
+    assert "i0 1," not in str(few.kernels[0].schedule) and few.predicted < 0.7 * one.predicted
 
 
 def test_sums_that_every_row_takes_in_are_not_skipped():

@@ -27,7 +27,8 @@ AC_DEVICE float ac_widen(bf16 x) { return __bfloat162float(x); }
 AC_DEVICE f16 ac_narrow_f16(float x) { return __float2half_rn(x); }
 AC_DEVICE bf16 ac_narrow_bf16(float x) { return __float2bfloat16_rn(x); }
 #define AC_BYTE_AS_FLOAT(word, i) __int_as_float(__byte_perm(word, 0x4b000000u, 0x7650u | (i)))
-AC_DEVICE float ac_to_tf32(float x) { unsigned r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return __int_as_float(int(r)); }
+// mma reads the upper 19 bits of a factor's word, as wgmma does where it lies in shared memory: no instruction rounds it before
+AC_DEVICE float ac_to_tf32(float x) { return x; }
 #define AC_PAIRS
 #define AC_ONCE
 #define AC_SOON
@@ -166,9 +167,9 @@ AC_DEVICE unsigned ac_address(const void *p) { return (unsigned)__cvta_generic_t
 // one chunk of BYTES from global to shared memory, zeros where `inside` is false; 16-byte chunks go asynchronously
 template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S *from, bool inside) {
   if constexpr (BYTES == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(ac_address(to)), "l"(inside ? from : nullptr), "r"(inside ? 16 : 0));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(ac_address(to)), "l"(from), "r"(inside ? 16 : 0));
   } else if constexpr (BYTES == 8 || BYTES == 4) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(ac_address(to)), "l"(inside ? from : nullptr), "n"(BYTES), "r"(inside ? BYTES : 0));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(ac_address(to)), "l"(from), "n"(BYTES), "r"(inside ? BYTES : 0));
   } else {
     typedef ac_pack_of<BYTES / int(sizeof(S)), S> pack;
     pack x;
@@ -181,7 +182,7 @@ template <int BYTES, class S> AC_DEVICE void ac_copy(unsigned char *to, const S 
 // the same of what the core reads again: it stays in its cache (PTX ISA, cp.async.ca)
 template <int BYTES, class S> AC_DEVICE void ac_copy_kept(unsigned char *to, const S *from, bool inside) {
   static_assert(BYTES == 16);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(ac_address(to)), "l"(inside ? from : nullptr), "r"(inside ? 16 : 0));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(ac_address(to)), "l"(from), "r"(inside ? 16 : 0));
 }
 AC_DEVICE void ac_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> AC_DEVICE void ac_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
