@@ -67,7 +67,8 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     if whole:
         with at.block(f"for (int q = 0; q < {whole}; ++q)", unroll=unroll, most=COPIES if whole > COPIES else 0):
             ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
-            at.put(f"const int c = {f'ac_min({ahead}, {chunks - at.place.wave}) + lane' if again else f'threadIdx.x + q * {at.place.threads}'};")
+            number = f"ac_min({ahead}, {chunks - at.place.wave}) + lane" if again else f"threadIdx.x + q * {at.place.threads}"
+            at.put(f"const int c = {number};")
             one()
     if whole < count:
         with at.block(f"if (threadIdx.x < {chunks - whole * at.place.threads})"):

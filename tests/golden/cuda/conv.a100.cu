@@ -2,7 +2,7 @@
 
 /*
  * conv_relu: conv transpose relu
- * schedule: tile i0 1, i1 32, i2 1, i3 20, r0 1, r1 2, r2 64 | stages 8 | threads 128 | turned_store | cache_windows
+ * schedule: tile i0 1, i1 32, i2 1, i3 20, r0 1, r1 1, r2 64 | stages 8 | threads 128 | turned_store | cache_windows
  * predicted: 5.70 us, bound by l2, 3% of the roofline
  * rule: layout/conv-channels-last: made conv f16[2, 20, 20, 64]
  * rule: layout/conv-channels-last: made transpose f16[2, 64, 20, 20]
@@ -12,7 +12,7 @@
  *
  * kernel conv_relu(in0: f16[i0:2, i2:20, i3:20, r0:3, r1:3, r2:64] of in0[2, 20, 20, 64] at [i0, i2 + r0 - 1, i3 + r1 - 1, r2] where i2 + r0 - 1 >= 0, -1*i2 - 1*r0 + 20 >= 0, i3 + r1 - 1 >= 0, -1*i3 - 1*r1 + 20 >= 0 else 0.0, in1: f16[i1:64, r0:3, r1:3, r2:64]) -> out0: f16[i0:2, i1:64, i2:20, i3:20]
  * axes i0=2 i1=64 i2=20 i3=20 r0=3 r1=3 r2=64
- * tile i0=1 i1=32 i2=1 r0=1 r1=2
+ * tile i0=1 i1=32 i2=1 r0=1 r1=1
  * grid i0, i1, i2
  *   acc: f32[i0, i1, i2, i3] fragment = fill 0.0
  *   pipelined r0, r1 stages=8
@@ -24,9 +24,9 @@
  *
  * acc: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i3,16,2)(i1,16,2)
  * relu_t: reg (i1,1,2)(i3,8,2)(i1,8,2) lane (i1,2,4)(i3,1,8) wave (i3,16,2)(i1,16,2)
- * in0_t: shared, 8192 bytes f16, ring of 8
- * in1_t: shared, 8192 bytes f16, ring of 8
- * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
+ * in0_t: shared, 4096 bytes f16, ring of 8
+ * in1_t: shared, 4096 bytes f16, ring of 8
+ * acc: mma.m16n8k16.f16, 1 x 2 a wave, 4 steps
  */
 extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
@@ -47,56 +47,56 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
     acc[r] = 0.0f;
   }
   for (int it = 0; it < 7; ++it) {
-    if (it < 3 * 2) {
-      const int r1_b = it % 2 * 2;
-      const int r0_b = it / 2;
+    if (it < 3 * 3) {
+      const int r1_b = it % 3;
+      const int r0_b = it / 3;
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy_kept<16>(smem + 0 + it * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + (r1_b + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b + (col / 64) < 3 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 20 >= 0 && (row) + (r1_b + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b + (col / 64)) + 20 >= 0);
+        const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
+        ac_copy_kept<16>(smem + 0 + it * 4096 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + r1_b*64 + (col) - 1344), (row) < 20 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 20 >= 0 && (row) + r1_b + -1 >= 0 && -1*(row) + -1*r1_b + 20 >= 0);
       }
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 65536 + it * 8192 + c * 16, in1 + ((i1_b + (row))*576 + r0_b*192 + (r1_b + (col / 64))*64 + (col % 64)), r1_b + (col / 64) < 3);
+        const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
+        ac_copy<16>(smem + 32768 + it * 4096 + c * 16, in1 + ((i1_b + (row))*576 + r0_b*192 + r1_b*64 + (col)), true);
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 3 * 2; ++it) {
-    const int r1_b2 = it % 2 * 2;
-    const int r0_b2 = it / 2;
+  for (int it = 0; it < 3 * 3; ++it) {
+    const int r1_b2 = it % 3;
+    const int r0_b2 = it / 3;
     ac_wait<6>();
     ac_sync();
     const int ahead = it + 7;
-    if (ahead < 3 * 2) {
-      const int r1_b3 = ahead % 2 * 2;
-      const int r0_b3 = ahead / 2;
+    if (ahead < 3 * 3) {
+      const int r1_b3 = ahead % 3;
+      const int r0_b3 = ahead / 3;
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy_kept<16>(smem + 0 + ahead % 8 * 8192 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + (r1_b3 + (col / 64))*64 + (col % 64) - 1344), (row) < 20 && r1_b3 + (col / 64) < 3 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 20 >= 0 && (row) + (r1_b3 + (col / 64)) + -1 >= 0 && -1*(row) + -1*(r1_b3 + (col / 64)) + 20 >= 0);
+        const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
+        ac_copy_kept<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + r1_b3*64 + (col) - 1344), (row) < 20 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 20 >= 0 && (row) + r1_b3 + -1 >= 0 && -1*(row) + -1*r1_b3 + 20 >= 0);
       }
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {
+      for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
-        const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 65536 + ahead % 8 * 8192 + c * 16, in1 + ((i1_b + (row))*576 + r0_b3*192 + (r1_b3 + (col / 64))*64 + (col % 64)), r1_b3 + (col / 64) < 3);
+        const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
+        ac_copy<16>(smem + 32768 + ahead % 8 * 4096 + c * 16, in1 + ((i1_b + (row))*576 + r0_b3*192 + r1_b3*64 + (col)), true);
       }
     }
     ac_commit();
     const int slot = it % 8;
     #pragma unroll
-    for (int kk = 0; kk < 8; ++kk) {
+    for (int kk = 0; kk < 4; ++kk) {
       unsigned fa[1][4], fb[2][2];
       for (int m = 0; m < 1; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<256>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<128>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 65536 + slot * 8192 + ac_swizzle<256>(wave / 2 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 4096 + ac_swizzle<128>(wave / 2 * 16 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll

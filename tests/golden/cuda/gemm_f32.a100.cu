@@ -33,9 +33,13 @@ extern "C" __global__ void __launch_bounds__(64, 1) k_matmul(const float *__rest
   const int i0_b = block * 16;
   float acc[8];
   #pragma unroll
-  for (int q = 0; q < 13; ++q) {
+  for (int q = 0; q < 12; ++q) {
     const int c = threadIdx.x + q * 64;
-    if (c >= 800) break;
+    const int row = (c / 25), col = ac_chunk<400>(c / 25, c % 25) * 4;
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*100 + (col)), (row) < 16 && i0_b + (row) < 100);
+  }
+  if (threadIdx.x < 32) {
+    const int c = threadIdx.x + 768;
     const int row = (c / 25), col = ac_chunk<400>(c / 25, c % 25) * 4;
     ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*100 + (col)), (row) < 16 && i0_b + (row) < 100);
   }
@@ -53,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) k_matmul(const float *__rest
   }
   ac_wait<0>();
   ac_sync();
-  #pragma unroll 25
+  #pragma unroll 5
   for (int kk = 0; kk < 100; kk += 4) {
     float fb[16];
     #pragma unroll

@@ -45,9 +45,13 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul_mul_relu(const si
   float in2_t[4];
   float relu_t[8];
   #pragma unroll
-  for (int q = 0; q < 2; ++q) {
+  for (int q = 0; q < 1; ++q) {
     const int c = threadIdx.x + q * 64;
-    if (c >= 96) break;
+    const int row = (c / 6), col = ac_chunk<96>(c / 6, c % 6) * 16;
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*96 + (col)), i0_b + (row) < 100);
+  }
+  if (threadIdx.x < 32) {
+    const int c = threadIdx.x + 64;
     const int row = (c / 6), col = ac_chunk<96>(c / 6, c % 6) * 16;
     ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*96 + (col)), i0_b + (row) < 100);
   }

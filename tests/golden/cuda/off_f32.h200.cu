@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_matmul(const float *__res
   block /= 3;
   const int i0_b = block * 32;
   float acc[8];
+  #pragma unroll
   for (int q = 0; q < 10; ++q) {
     const int c = threadIdx.x + q * 256;
     const int row = (c / 80), col = c % 80;
@@ -51,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_matmul(const float *__res
   }
   ac_wait<0>();
   ac_sync();
-  #pragma unroll 77
+  #pragma unroll 11
   for (int kk = 0; kk < 77; kk += 1) {
     float fb[4];
     for (int r = 0; r < 1; ++r) {
