@@ -66,6 +66,7 @@ def check_schedule(kernel: Kernel, schedule: Schedule, machine: Target, printed:
     try:
         for k, s in own if printed else ():
             applied.update(machine.admit(k, s) or ())
+            machine.emit(k, s)  # a plan that is admitted is ordered and checked when it is written
     except DoesNotFit as e:
         if e.needed >= FAR * e.available:
             return Checked(f"capacity: {e.what}")
