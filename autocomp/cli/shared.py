@@ -190,7 +190,7 @@ class Choice:
         """Named dimensions and the sizes that they are fixed to."""
         fixed = {}
         for name, text in _assignments(self.dims, "--dim").items():
-            if not text.isdigit() or not int(text):
+            if not text.isdecimal() or not int(text):
                 raise typer.BadParameter(f"--dim {name} wants a positive whole number, got '{text}'")
             fixed[name] = int(text)
         return fixed

@@ -16,11 +16,14 @@ from autocomp.cost.calibrate import measure_ceilings
 from autocomp.cost.host import usable_cores
 from autocomp.errors import AutocompError
 from autocomp.ir.node import Graph
+from autocomp.ir.reference import input_sizes
+from autocomp.ir.sizes import with_computed
 from autocomp.report.device_facts import clock_rate, device_ceilings, float_type
 from autocomp.report.device_sides import timer, to_host, torch_on_device
 from autocomp.report.roofline import rate_text
 from autocomp.report.sides import Given, Run
 from autocomp.report.tables import seconds_text
+from autocomp.runtime.executor import shape_of
 from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.rounds import METHOD, ROUNDS, Rounds, in_turns
 from autocomp.runtime.verify import compare as against_reference
@@ -93,7 +96,7 @@ def tried(a: Given, b: Given, graph: Graph, rounds: int = ROUNDS, seed: int = 0,
         return None
     feed = random_inputs(graph, seed=seed)
     calls = a.prepare(graph, feed), b.prepare(graph, feed)
-    checked = [_checked(graph, feed, _arrays(side.name, call(), graph)) for side, call in zip((a, b), calls, strict=True)]
+    checked = [_checked(graph, feed, _arrays(side.name, call(), graph, feed)) for side, call in zip((a, b), calls, strict=True)]
     (left, sure), (right, also) = checked
     torch = torch_on_device() if a.device and b.device else None
     before = clock_rate(torch) if torch else 0.0
@@ -123,12 +126,13 @@ def _measured(a: Given, b: Given, run_a: Run, run_b: Run, rounds: int) -> Rounds
     return in_turns(run_a, run_b, rounds=rounds, timed=timer(torch) if torch else None)
 
 
-def _arrays(name: str, made: Mapping[str, Any], graph: Graph) -> dict[str, np.ndarray]:
+def _arrays(name: str, made: Mapping[str, Any], graph: Graph, feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     out = {}
+    sizes = with_computed(input_sizes(graph, feed), graph.computed)
     for output, n in graph.outputs:
         x = np.array(to_host(made[output]))  # of its own: the next call may write over it
-        if list(x.shape) != [int(d) for d in n.type.shape]:  # type: ignore[arg-type]
-            raise AutocompError(f"makes '{output}' of shape {list(x.shape)}, the model says {n.type}", where=f"compare: {name}",
+        if x.shape != (shape := shape_of(n.type, sizes)):
+            raise AutocompError(f"makes '{output}' of shape {list(x.shape)}, the model says {list(shape)}", where=f"compare: {name}",
                                 hint="a side computes what the model computes")  # fmt: skip
         out[output] = x
     return out
@@ -154,7 +158,7 @@ def environment() -> dict[str, str]:
 def _threads() -> int:
     """Of a program's calls: what OMP_NUM_THREADS says, else all cores."""
     said = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return int(said) if said.isdigit() and int(said) > 0 else usable_cores()
+    return int(said) if said.isdecimal() and int(said) > 0 else usable_cores()
 
 
 def _device() -> dict[str, str]:

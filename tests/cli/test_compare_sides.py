@@ -328,3 +328,9 @@ def test_a_busy_machine_is_said_beside_the_verdict(load, device, said):
     rounds = in_turns(lambda: None, lambda: None, 20, cold=False)
     tried = trial.Trial(rounds, ("", ""), (True, True), {"cores": "2", "load": load, **device})
     assert any(line.startswith("caution: a load of 8.4 on 2 cores") for line in tried.lines()) == said
+
+
+def test_sides_of_a_named_dimension_are_measured(tmp_path):
+    (tmp_path / "n.txt").write_text("graph g\ndim N in 1..64\ninput x: f32[N, 8]\n%0 = exp(x)\noutput y = %0\n")
+    said, _ = run("compare", str(tmp_path / "n.txt"), str(tmp_path / "n.txt"))
+    assert "float64 says" in said
