@@ -45,7 +45,7 @@ OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for i
 LOOKED = 8  # schedules of a kernel that are looked at,
 FINDING = 16  # and until a directive has changed some of them
 PRINTED = 2  # of these, until how many the target has printed it is asked
-LARGEST = 32  # kernels of each target whose largest schedule must fit, whatever the samples are
+LARGEST = 48  # kernels of each target whose largest schedule must fit, whatever the samples are
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,
