@@ -69,8 +69,6 @@ class BlockModel:
             vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
             if t.shape and lanes.by_lanes(chip, w.matrix_dtype):  # part of what lanes issue
                 copies = 0.0
-            elif copies and min(o.element for o in self.d.operands if o.factor) >= F32:  # they come beside products
-                copies /= of["word_copies"]
             work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
                         copies)  # fmt: skip
             roof = known.roofs[blocks] = timer(work, chip)

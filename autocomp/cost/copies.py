@@ -87,8 +87,8 @@ def _cuts_whole(g: Aff, axis: str, width: int) -> bool:
     return all(k % width == 0 for k in (*(k for atom, k in g.terms if atom != axis), edge))
 
 
-def narrow_copies(k: Kernel, m: int, n: int) -> float:
-    """Copies of less than 16 bytes a step in depth that bring a tile's factors to shared memory (rows m, columns n)."""
+def narrow_copies(k: Kernel, m: int, n: int, least: int = 0) -> float:
+    """Copies of less than 16 bytes, `least` at least, a step in depth that bring a tile's factors to shared memory (rows m, columns n)."""
     shapes = {a.name: a.type for a in k.inputs}
     extents = {a.name: a.extent for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
     total = 0.0
@@ -101,6 +101,6 @@ def narrow_copies(k: Kernel, m: int, n: int) -> float:
             for x in loads:
                 t = shapes[x.tensor]
                 width = copy_width(x.index, x.guard, t.shape, extents, t.dtype.bytes)
-                if SMALL * t.elements >= large and width * t.dtype.bytes < WIDEST:
+                if SMALL * t.elements >= large and least <= width * t.dtype.bytes < WIDEST:
                     total += rows / width
     return total

@@ -57,8 +57,8 @@ class Piece:
 @dataclass(frozen=True)
 class Demand:
     """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
-    copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`); `cut`: a factor's rows are
-    no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
+    copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`), of them `words` of 4 and 8,
+    which are asynchronous; `cut`: a factor's rows are no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
@@ -71,6 +71,7 @@ class Demand:
     extent: Mapping[str, int]
     grid: tuple[str, ...]
     narrow: tuple[float, float] = (0.0, 0.0)
+    words: tuple[float, float] = (0.0, 0.0)
     pieces: tuple[Piece, ...] = ()
     cut: bool = False
     products: tuple[tuple[float, frozenset[str]], ...] = ()
@@ -142,6 +143,7 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)),
+                  (narrow_copies(k, 1, 0, F32), narrow_copies(k, 0, 1, F32)),
                   _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making)  # fmt: skip

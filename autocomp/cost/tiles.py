@@ -55,7 +55,8 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         once = min(1.0, chip.cores / tiles) if patches and stays else 1.0
         near, common = (tiles * x * left / chip.memory("l2").bandwidth for x in _block_bytes(d, tile, chip, patches, once))
         m, n, _ = shape = (d.size("rows", tile), d.size("cols", tile), d.size("depth", tile))
-        copies = tiles * roles.extent("depth") * (d.narrow[0] * m + d.narrow[1] * n)
+        each = [x - y + y / chip.numbers["word_copies"] for x, y in zip(d.narrow, d.words, strict=True)]
+        copies = tiles * roles.extent("depth") * (each[0] * m + each[1] * n)
         matrix *= _padding(d, tile, patches, even) * left
         rows = prod(_padded(d, roles.rows, tile, even[0]))
         steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)

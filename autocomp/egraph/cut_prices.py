@@ -96,8 +96,7 @@ class Prices:
             dtype, whole = known.dtype, whole and known.whole
             if f.mnk[1] == 1 and self.chip.runs_blocks:  # no element of the other factor is used twice
                 vector += f.matrix
-            words = self.chip.numbers["word_copies"] if known.dtype == "tf32" else 1.0  # they come beside products (cost/blocks.py)
-            copies += known.copies / words if self.chip.runs_blocks else 0.0
+            copies += known.copies if self.chip.runs_blocks else 0.0
             vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
             if not known.whole and not online and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
@@ -170,7 +169,8 @@ class Prices:
         if key not in self.factors:
             shape, classes = shape_of(self.subject, (node.cls,), picks)
             if shape not in self._alike:
-                new = factors_of(self.subject, node, picks, self.chip.runs_blocks, self.tf32 and "tf32" in self.chip.matrix)
+                new = factors_of(self.subject, node, picks, self.chip.runs_blocks, self.tf32 and "tf32" in self.chip.matrix,
+                                 self.chip.numbers["word_copies"])
                 places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]

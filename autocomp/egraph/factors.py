@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from autocomp.cost.chip import F32
 from autocomp.cost.copies import SMALL, WIDEST, copy_width
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.affine import Aff
@@ -36,9 +37,11 @@ class Factors:
     inside: frozenset[int]
 
 
-def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True, tf32: bool = False) -> Factors:
+def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True, tf32: bool = False,
+               words: float = 1.0) -> Factors:  # fmt: skip
     """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
-    that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it."""
+    that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it. `words`: times as
+    many copies of 4 bytes and more, which are asynchronous, as of less."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
@@ -73,7 +76,8 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
                 continue  # bytes that are unpacked come to registers, whole words at once
             width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, beside) if _in_tiles(index, t.shape, batch) else 1
             if width * t.dtype.bytes < WIDEST:
-                total += elements / width
+                lanes = t.dtype.bytes >= F32 and dtype != "tf32"  # they issue what they copy beside what they multiply
+                total += elements / width / (words if width * t.dtype.bytes >= F32 and not lanes else 1.0)
     return Factors(total, whole and not total, dtype, vanish, prologue(node, picks))
 
 

@@ -154,7 +154,8 @@ class Counter(Printer):
         values = [s.dst for m in inner if (s := stmt_of(m)) and s.dst in self.place.layouts]
         elements = max((self.place.layouts[x].registers for x in values), default=1)
         turns = self.samples.turns(loop)
-        self.overlap = min(OVERLAPPED, max(1.0, UNROLLED / elements), max(1.0, turns))
+        parted = any(s.op == "map" and self.needless(s, self.place.layouts[s.dst]) for m in inner if (s := stmt_of(m)))
+        self.overlap = min(OVERLAPPED, max(1.0, UNROLLED / elements), max(1.0, turns)) if not parted else 1.0  # no load passes a branch
         self.around.append(loop)
         skipped = by(n, Skipped)
         if skipped:
