@@ -58,7 +58,8 @@ class Piece:
 class Demand:
     """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
     copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`), of them `words` of 4 and 8,
-    which are asynchronous; `cut`: a factor's rows are no multiple of a memory sector's 32 bytes; `products`: operations of each contraction and the output axes that it varies with;
+    which are asynchronous; `cut`: a factor's rows are no multiple of a memory sector's 32 bytes; `products`: operations of each
+    contraction and the output axes that it varies with;
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,

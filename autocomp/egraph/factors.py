@@ -40,8 +40,8 @@ class Factors:
 def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True, tf32: bool = False,
                words: float = 1.0) -> Factors:  # fmt: skip
     """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
-    that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it. `words`: times as
-    many copies of 4 bytes and more, which are asynchronous, as of less."""
+    that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it.
+    `words`: times as many copies of 4 bytes and more, which are asynchronous, as of less."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
