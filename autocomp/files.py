@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.resources import files
@@ -37,6 +39,14 @@ def digest(parts: Sequence[str]) -> str:
 def own_table(package: str, name: str) -> Any:
     """A YAML file that this package ships, read by libyaml where PyYAML has it, in a tenth of the time."""
     return yaml.load(files(package).joinpath(name).read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def read_given(path: Path) -> bytes:
+    """The bytes of a file that a user names. Raises OSError, also for a device (/dev/zero), which has no end; a pipe has one."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise OSError(errno.EINVAL, "is a device, not a file", str(path))
+    return Path(path).read_bytes()
 
 
 def write_atomic(path: Path, data: str | bytes, mode: int = 0o666) -> None:

@@ -186,13 +186,13 @@ def rules_fmt(
 
     Example: autocomp rules fmt mine.yaml
     """
-    from autocomp.files import write_atomic
+    from autocomp.files import read_given, write_atomic
     from autocomp.rewrite.format import formatted
 
     changed = []
     for path in files:
         try:
-            text = path.read_bytes().decode("utf-8")
+            text = read_given(path).decode("utf-8")
         except (OSError, UnicodeDecodeError) as e:
             raise RuleError(f"cannot be read: {e}", where=str(path), hint="give the path of a .yaml file of rules") from None
         new = formatted(text, str(path))

@@ -19,6 +19,7 @@ from autocomp.cost.chip_file import read_chip
 from autocomp.cost.derived import FILE, Numbers, constant
 from autocomp.cost.host import HostFacts, calibrated_file, facts
 from autocomp.errors import ChipError
+from autocomp.files import read_given
 from autocomp.ir.types import DTYPES
 
 F32 = DTYPES["f32"].bytes
@@ -239,7 +240,7 @@ def shipped(name: str) -> Chip:
 
 def _from_file(path: Path) -> Chip:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_given(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise ChipError(f"cannot be read: {e}", where=str(path), hint="give the path of a chip file (docs/targets.md)") from None
     shown = [shipped(n) for n in chip_names()]

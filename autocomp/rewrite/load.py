@@ -14,6 +14,7 @@ from typing import Any
 
 from autocomp.deadline import current
 from autocomp.errors import RuleError
+from autocomp.files import read_given
 from autocomp.ir.loop_choice import ONE as ONE_STEP
 from autocomp.ir.ops import OPS
 from autocomp.options import Options
@@ -131,7 +132,7 @@ def shipped_name(path: str | Path) -> str:
 
 def _read_file(path: Path) -> list[Rule]:
     try:
-        data = path.read_bytes()
+        data = read_given(path)
     except OSError as x:
         raise RuleError(
             f"cannot be read: {x.strerror or x}", where=str(path), hint="give the path of a .yaml file of rules"

@@ -102,7 +102,7 @@ class _Parser:
     numbers: list[int] = field(default_factory=list)  # of the lines of loops and statements, in order
 
     def dim(self, text: str) -> Dim:
-        return int(text) if text.isdigit() else self.syms.setdefault(text, Sym(text))
+        return int(text) if text.isdecimal() else self.syms.setdefault(text, Sym(text))
 
     def tensor(self, r: Reader) -> Tensor:
         constant = r.take("const")

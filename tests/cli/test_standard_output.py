@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from autocomp.cli import main
 from autocomp.cli.shared import check_outputs
 from autocomp.errors import AutocompError
 
@@ -37,3 +38,15 @@ def test_a_working_folder_that_is_gone_is_named(tmp_path, monkeypatch):
     gone.rmdir()
     with pytest.raises(AutocompError, match=r"^out: cannot be written: the folder that this shell stands in is gone"):
         check_outputs(Path("out"))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="no /dev/zero")
+@pytest.mark.parametrize("command", [["optimize", "/dev/zero"], ["rules", "check", "/dev/zero"], ["rules", "fmt", "/dev/zero"]])
+def test_a_device_is_no_file(command, monkeypatch, capsys):
+    """Before: read until the memory was full."""
+    monkeypatch.setattr("sys.argv", ["autocomp", *command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code
+    said = capsys.readouterr().err
+    assert "/dev/zero" in said and "is a device, not a file" in said
