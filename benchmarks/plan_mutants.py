@@ -115,7 +115,7 @@ def plans() -> list[Plan]:
 
     try:
         written = patch.object(Admitted, "keep", lambda *a: a[3](()) and ADMITTED(*a))  # candidates too, which only chosen ones are else
-        with TemporaryDirectory() as empty, patch.dict(os.environ, AUTOCOMP_CACHE=empty), written:  # what a cache knows is not printed
+        with TemporaryDirectory() as empty, patch.dict(os.environ, AUTOCOMP_CACHE=empty, AUTOCOMP_TEST_RUN=""), written:  # none is known
             for file, make in {**goldens.SMALL, **goldens.OTHERS}.items():
                 printer.require = partial(keep, file)
                 make()

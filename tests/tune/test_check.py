@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from autocomp.targets import load_target
@@ -106,7 +108,7 @@ def test_constants_are_packed_at_load_as_in_a_program(tmp_path):
     k, target = kernel_of(text), FaultyCpu(load_target("cpu").chip)
     assert constants_in(k)
     job = Job(encode(k), target, str(tmp_path), 3)
-    built = build(job, Schedule.make({"i0": 16, "i1": 64, "r0": 128}), "one")
+    built = build(job, replace(Schedule.make({"i0": 16, "i1": 64, "r0": 128}), directives=("pack_constants",)), "one")
     assert built.source.packings
     bench = HostBench(job)
     assert bench.check(bench.load(built), whole=True) == ""
