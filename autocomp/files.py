@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.resources import files
@@ -17,6 +16,8 @@ import platformdirs
 import yaml
 
 from autocomp.errors import AutocompError
+
+DEVICE = "is a device, not a file"
 
 
 def user_folder(kind: str) -> Path:
@@ -43,10 +44,14 @@ def own_table(package: str, name: str) -> Any:
 
 def read_given(path: Path) -> bytes:
     """The bytes of a file that a user names. Raises OSError, also for a device (/dev/zero), which has no end; a pipe has one."""
-    mode = os.stat(path).st_mode
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        raise OSError(errno.EINVAL, "is a device, not a file", str(path))
-    return Path(path).read_bytes()
+    if is_device(path):
+        raise OSError(errno.EINVAL, DEVICE, str(path))
+    return path.read_bytes()
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path names what has no end, or none that a reader would wait for."""
+    return path.is_char_device() or path.is_block_device()
 
 
 def write_atomic(path: Path, data: str | bytes, mode: int = 0o666) -> None:

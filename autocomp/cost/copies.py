@@ -87,20 +87,22 @@ def _cuts_whole(g: Aff, axis: str, width: int) -> bool:
     return all(k % width == 0 for k in (*(k for atom, k in g.terms if atom != axis), edge))
 
 
-def narrow_copies(k: Kernel, m: int, n: int, least: int = 0) -> float:
-    """Copies of less than 16 bytes, `least` at least, a step in depth that bring a tile's factors to shared memory (rows m, columns n)."""
+def narrow_copies(k: Kernel, least: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Copies of less than 16 bytes a step in depth that bring a tile's factors to shared memory, for each row and for each column; of them
+    those of `least` bytes or more."""
     shapes = {a.name: a.type for a in k.inputs}
     extents = {a.name: a.extent for a in (*k.axes, *(a for st in k.stores for a in bound_axes(st.value)))}
-    total = 0.0
+    every, wide = [0.0, 0.0], [0.0, 0.0]
     for e in postorder(*(st.value for st in k.stores)):
         if not isinstance(e, Contract):
             continue
-        for factor, rows in ((e.a, m), (e.b, n)):
+        for side, factor in enumerate((e.a, e.b)):
             loads = [x for x in postorder(factor) if isinstance(x, Load)]
             large = max((shapes[x.tensor].elements for x in loads), default=0)
             for x in loads:
                 t = shapes[x.tensor]
                 width = copy_width(x.index, x.guard, t.shape, extents, t.dtype.bytes)
-                if SMALL * t.elements >= large and least <= width * t.dtype.bytes < WIDEST:
-                    total += rows / width
-    return total
+                if SMALL * t.elements >= large and width * t.dtype.bytes < WIDEST:
+                    every[side] += 1 / width
+                    wide[side] += 1 / width if width * t.dtype.bytes >= least else 0.0
+    return (every[0], every[1]), (wide[0], wide[1])

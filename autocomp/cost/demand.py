@@ -144,8 +144,8 @@ def demand_of(k: Kernel) -> Demand:
     operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
     alike = len({o.element >= F32 for o in operands if o.factor}) == 1  # else what is made of the narrower one waits for it
-    words = (narrow_copies(k, 1, 0, F32), narrow_copies(k, 0, 1, F32)) if alike else (0.0, 0.0)
-    return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), (narrow_copies(k, 1, 0), narrow_copies(k, 0, 1)), words,
+    narrow, words = narrow_copies(k, F32)
+    return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), narrow, words if alike else (0.0, 0.0),
                   _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making)  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autocomp.errors import ModelError
+from autocomp.files import DEVICE, is_device
 from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.node import Graph
 
@@ -84,8 +85,8 @@ def _check_kind(path: Path) -> None:
         raise ModelError("is a saved program, not a model" if saved else "is a folder, not a model", where=str(path),
                          hint="give the model it was made of; `autocomp compare` reads saved programs" if saved
                          else "give the path of an .onnx or .txt model")  # fmt: skip
-    if os.path.exists(path) and (Path(path).is_char_device() or Path(path).is_block_device()):
-        raise ModelError("is a device, not a file", where=str(path), hint="give the path of an .onnx or .txt model")
+    if os.path.exists(path) and is_device(path):
+        raise ModelError(DEVICE, where=str(path), hint="give the path of an .onnx or .txt model")
     hint = next((hint for suffixes, hint in OTHERS.items() if path.suffix in suffixes), "")
     if hint and os.path.exists(path):
         raise ModelError(f"{path.suffix} files are not read; models are .onnx and .txt files", where=str(path), hint=hint)

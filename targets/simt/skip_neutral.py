@@ -34,12 +34,11 @@ AHEAD = 8  # turns that a lane looks at before one is run: what they read is und
 
 @dataclass(frozen=True)
 class Skipped(Scheme):
-    """A loop's turns are run where `condition` holds for one of a thread's `rows`, which `makers` make; `share`: of the turns, as far as
-    is known."""
+    """A loop's turns are run where `condition` holds for one of a thread's rows, which `makers` make; `share`: of the turns, as far as is
+    known."""
 
     condition: str
     makers: tuple[Step, ...]
-    rows: int
     share: float
 
     says = "turns are looked at side by side, and run where {0.condition} holds"
@@ -66,7 +65,8 @@ def write(at: Printer, n: Over, loop: Loop, x: Skipped) -> None:
             with at.block(f"if ({turn} < {total})"):
                 at.bases(loop, turn)
                 at.run(x.makers)
-                at.put(f"{mine} = {' || '.join(f'{at.names.of(x.condition)}[{r}]' for r in range(x.rows))};")
+                held = (f"{at.names.of(x.condition)}[{r}]" for r in range(at.place.layouts[x.condition].registers))
+                at.put(f"{mine} = {' || '.join(held)};")
             at.put(f"{todo}[u] = ac_holds({mine});")
         with at.block(f"for (int u = 0; u < {AHEAD}; ++u)", unroll=True), at.block(f"while ({todo}[u])", again=it):
             at.put(f"const int {it} = {first} + u * AC_WAVE + ac_lowest({todo}[u]);", f"{todo}[u] &= {todo}[u] - 1;")
@@ -96,7 +96,7 @@ def _skipped(n: Over, loop: Loop, p: TileProgram, place: Placement) -> Skipped |
             or any(_meets(x, place) for x in of)):  # fmt: skip
         return None
     rows = place.layouts[condition].registers
-    return Skipped(condition, tuple(steps[x] for x in of if x in makers), rows, min(1.0, rows * _share(of[condition].expr, p)))
+    return Skipped(condition, tuple(steps[x] for x in of if x in makers), min(1.0, rows * _share(of[condition].expr, p)))
 
 
 def _choice(name: str, of: dict[str, Stmt]) -> object:
