@@ -561,8 +561,7 @@ class Counter(Printer):
         self.before_read(key)
         chunks, bytes_ = x.chunks / self.place.threads, x.vector * t.dtype.bytes
         wide = max(1.0, bytes_ * self.place.wave / LINE)
-        self.spend(table()["chunk"], chunks)
-        self.spend(table()["comparison"], chunks * sum(self.samples.extent[a] % n != 0 for a, n, _ in x.axes))
+        self.chunk(chunks, [n for _, n, _ in x.axes][1:], t, sum(self.samples.extent[a] % n != 0 for a, n, _ in x.axes))
         run = t.dtype.bytes
         for a, n, _ in reversed(x.axes):  # what lies side by side in the tensor
             run *= n
