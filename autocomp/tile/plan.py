@@ -274,7 +274,7 @@ class TensorMemory:
     """What is done with memory in which products leave their sums (PTX: tcgen05): a warp takes it (`alloc`) or gives it back (`free`),
     `name`: its address is read; one thread starts products into a slot of a `ring` of `depth` (`multiply`; `reads`: rings that have the
     factors, which go back when they are done: `issued`); a warp loads from a slot (`load`). `before`, `after`: fences of this memory in
-    front of what tells others, and behind what they told.
+    front of what tells others, and behind what they told, which `signals` places.
     """
 
     do: str
@@ -328,7 +328,7 @@ class Block:
     lone: bool = False
 
 
-Order = Barrier | Commit | Landed | Signal | Done  # what a target has words for, where it has no text
+Order = Barrier | Commit | Landed | Signal | Done | TensorMemory  # what a target has words for, where it has no text
 Role = Signal | Count | Began | Group | Done | Touch | Box | Fence | TensorMemory  # what roles do, spelt where it is written
 Peer = ClusterBarrier | NamedBarrier | Inbox | Flag | Reach  # what blocks and teams do that others see, spelt where it is written
 Node = Line | Access | Reads | Role | Peer | Agents | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block

@@ -9,6 +9,10 @@
 A slot is awaited once a turn, in front of the first statement that reads it; where turns are counted, a producer awaits the one that it
 fills. A slot goes back when the last product that reads it is over, at the latest before the ring's next turn; of turns before, where the
 ring has a further one. A product is awaited where its values are touched, or when it has been under way for a turn.
+
+Sums in tensor memory are a ring as well: who multiplies into a slot fills it, who loads from it reads it, each from the first such
+statement of a turn to the next turn. Fences of that memory stand in front of what tells others of a load or of where it lies, and behind
+what a role was told, before it works there.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from autocomp.tile.plan import Began, Block, Count, Done, Node, Reads, Signal, TensorMemory, Touch, walk
+from autocomp.tile.plan import Barrier, Began, Block, Count, Done, Node, Reads, Signal, TensorMemory, Touch, walk
 
 Body = tuple[Node, ...]
 Rings = dict[str, Signal]
@@ -38,25 +42,29 @@ class Flight:
 @dataclass
 class State:
     """`full`: rings whose slot of this turn is known to be; `held`: those of whose slot a product has read, which is not given back;
-    `number`: how statements call a ring's turn, where not by the role's count."""
+    `number`: how statements call a ring's turn, where not by the role's count; `told`, `did`: what needs a fence of tensor memory behind or
+    in front of what tells others."""
 
     full: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     flights: tuple[Flight, ...] = ()
     number: dict[str, str] = field(default_factory=dict)
+    told: bool = False
+    did: bool = False
 
     def copy(self) -> State:
-        return State(set(self.full), set(self.held), self.flights, dict(self.number))
+        return replace(self, full=set(self.full), held=set(self.held), number=dict(self.number))
 
     def again(self, end: State, loop: str) -> State:
         """In front of a loop's turn, which is the first one or follows one that ends so."""
         flights = self.flights or tuple(replace(f, since=loop) for f in end.flights)
-        return State(self.full & end.full, self.held | end.held, flights, self.number)
+        return State(self.full & end.full, self.held | end.held, flights, self.number, self.told or end.told, self.did or end.did)
 
 
 def place_signals(body: Body) -> Body:
     """A plan whose roles wait for slots and products, and give slots back."""
     rings = {n.queue: n for n in walk(body) if isinstance(n, Signal) and n.do == "fill" and n.what == "full"}
+    rings |= {n.ring: Signal("fill", "full", n.ring, n.depth) for n in walk(body) if isinstance(n, TensorMemory) and n.do == "multiply"}
     return _Role(rings, body, "").all(body) if rings else body
 
 
@@ -67,9 +75,12 @@ class _Role:
         self.rings, self.producer, self.lone = rings, name == "producer", False
         self.read = _read(body)
         self.counted = {n.queue for n in _own(body) if isinstance(n, Count) and not n.begin}
+        self.sums = {n.ring: n.do for n in _own(body) if isinstance(n, TensorMemory) and n.ring}
 
     def all(self, body: Body) -> Body:
-        return self._body(self._last(body, frozenset())[0], State(), frozenset())
+        s = State()
+        out = self._body(self._last(body, frozenset())[0], s, frozenset())
+        return (*out, *self._hands_on([q for q, do in self.sums.items() if do == "multiply" and q not in self.counted], s))
 
     # ---- backward: the last product of a turn that reads a slot
     def _last(self, body: Body, live: Names) -> tuple[Body, Names]:
@@ -103,6 +114,8 @@ class _Role:
             if isinstance(n, Block) and (n.role or _speaks(n)):
                 out += self._block(n, s, later | _read(body[i + 1 :]))
             elif isinstance(n, Count) and not n.begin:
+                if not (i and isinstance(body[i - 1], Count)):
+                    out += self._hands_on([x.queue for x in takewhile(lambda x: isinstance(x, Count), body[i:])], s)  # type: ignore[union-attr]
                 if self._counts(n) and not (i and self._counts(body[i - 1])):
                     out += self._turn(list(takewhile(self._counts, body[i:])), s, later | _read(body[i:]))
                 s.full.discard(n.queue)
@@ -110,8 +123,13 @@ class _Role:
             elif isinstance(n, Touch):
                 out += [*self._touch(n, s, later | _read(body[i:])), n]
             elif isinstance(n, Reads):
-                out += [self._said("wait", "full", q, s) for q in dict.fromkeys(n.queues) if q not in s.full]
-                s.full.update(n.queues)
+                out += self._landed(n.queues, s)
+            elif isinstance(n, TensorMemory):
+                out += [*self._in_front(n, s), n]
+                s.did |= n.do in ("alloc", "load")
+            elif isinstance(n, Barrier) and n.agents != "warpgroup":
+                out += [*self._tells(s), n]
+                s.told = True
             else:
                 if isinstance(n, Began):
                     out += [] if any(f.began.sums[0] == n.sums[0] and not f.passed for f in s.flights) else n.fresh
@@ -125,17 +143,17 @@ class _Role:
     def _block(self, n: Block, s: State, later: Names) -> list[Node]:
         if n.role:
             return [replace(n, body=_Role(self.rings, n.body, n.role).all(n.body))]
-        before, outer, lone = [], s.number, self.lone
+        before, outer, lone = [*self._in_front(n, s)], s.number, self.lone
         s.number, self.lone = {**outer, **dict(n.numbers)}, n.lone
         if n.again:
             later |= _read(n.body)
             end = self._end(n.body, s, later)
             if s.flights and s.flights != end.flights:
-                before = self._over(len(s.flights), s, later, "")
+                before += self._over(len(s.flights), s, later, "")
                 end = self._end(n.body, s, later)
             head = s.again(end, n.again)
             head = s.again(self._end(n.body, head, later), n.again)
-            s.full, s.held, s.flights = head.full, head.held, head.flights
+            s.full, s.held, s.flights, s.told, s.did = head.full, head.held, head.flights, head.told, head.did
         body = self._body(n.body, s, later)
         s.number, self.lone = outer, lone
         return [*before, replace(n, body=body)]
@@ -177,6 +195,46 @@ class _Role:
             if not back or q in later:
                 when = "never" if q == lent else "again" if f.since else ""
                 yield replace(self._said("arrive", "empty", q, s), back=back, when=when, loop=f.since)
+
+    # ---- sums in tensor memory
+    def _in_front(self, n: TensorMemory | Block, s: State) -> Iterator[Node]:
+        """In front of what works in tensor memory, or of a block of it in which its rings take no turn: their slots are free, or filled;
+        then the fence, where no more is told in the block."""
+        inside = [*_own((n,))]
+        works, turns = [x for x in inside if isinstance(x, TensorMemory)], {x.queue for x in inside if isinstance(x, Count)}
+        for x in works:
+            if x.ring and x.ring not in s.full | turns:
+                s.full.add(x.ring)
+                if x.do == "load" or x.ring in self.counted:
+                    s.told = True
+                    yield self._said("wait", "full" if x.do == "load" else "empty", x.ring, s)
+        if isinstance(n, TensorMemory):
+            yield from self._landed(n.reads, s)
+        elif any(x.reads for x in works) or any(isinstance(x, Barrier) and x.agents != "warpgroup" for x in inside):
+            return
+        if works and s.told:
+            s.told = False
+            yield TensorMemory("after")
+
+    def _tells(self, s: State) -> list[Node]:
+        """In front of what tells others."""
+        did, s.did = s.did, False
+        return [TensorMemory("before")] if did else []
+
+    def _hands_on(self, queues: list[str], s: State) -> Iterator[Node]:
+        """In front of the next turn of rings of sums: their slots are full, or empty."""
+        for q in queues:
+            if q in self.sums and q in s.full:
+                fills = self.sums[q] == "multiply"
+                yield from () if fills else self._tells(s)
+                yield self._said(*(("fill", "full") if fills else ("arrive", "empty")), q, s)
+
+    def _landed(self, queues: tuple[str, ...], s: State) -> list[Node]:
+        """In front of what reads the slots of rings."""
+        out: list[Node] = [self._said("wait", "full", q, s) for q in dict.fromkeys(queues) if q not in s.full]
+        s.full.update(queues)
+        s.told |= bool(out)
+        return out
 
     def _counts(self, n: Node) -> bool:
         """Whether the next turn begins of a ring that products read."""

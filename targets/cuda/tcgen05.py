@@ -35,7 +35,7 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
-from autocomp.tile.plan import Barrier, Block, Box, Count, Done, Draft, Fence, Node, Order, Reads, Signal, TensorMemory
+from autocomp.tile.plan import Barrier, Block, Box, Count, Done, Draft, Fence, Node, Order, Signal, TensorMemory
 from autocomp.tile.program import Buf, Stmt, TileProgram
 from autocomp.tile.steps import Over, Steps, by, steps_of, stmt_of
 
@@ -113,8 +113,8 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
             for q, emptied in (*((q, 1) for q in self.queues), (self.sums, warps)):
                 queues.barriers_of(self, q, emptied)
             self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
-        self.plan(TensorMemory("alloc", f"if (wave == 0) ac_tensor_alloc<{self.taken_columns}>({own});"), self.before(),
-                  Barrier("block", "__syncthreads();"), self.after(),
+        alloc = f"if (wave == 0) ac_tensor_alloc<{self.taken_columns}>({own});"
+        self.plan(TensorMemory("alloc", alloc), Barrier("block", "__syncthreads();"),
                   TensorMemory("name", f"const unsigned {self.tensor_name} = *(const unsigned *)({own});"))  # fmt: skip
         with self.within(Block("if (team == 0)", (), role="producer issuer")):
             with self.within(Block("if (threadIdx.x == 0)", (), role="producer")):
@@ -127,17 +127,7 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         self.here.put(self.top)
         self.consume(consumers)
         free = f"if (wave == 0) ac_tensor_free<{self.taken_columns}>({self.tensor_name});"
-        if not self.persistent:  # else each tile ends with one
-            self.plan(self.before())
-        self.plan(Barrier("consumers"), self.after(), TensorMemory("free", free))
-
-    def before(self) -> TensorMemory:
-        """What this thread has done with tensor memory comes before what others do who learn of it."""
-        return TensorMemory("before", "ac_tensor_before();")
-
-    def after(self) -> TensorMemory:
-        """The other side of `before`, or of a commit."""
-        return TensorMemory("after", "ac_tensor_after();")
+        self.plan(Barrier("consumers"), TensorMemory("free", free))
 
     # ---- the issuing thread
     def write_issuer(self, body: Steps) -> None:
@@ -145,10 +135,7 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         queues.counters(self)
         self.next_sums(begin=True)
         with self.tiles():
-            if self.persistent:
-                self.say("wait", "empty")
             self.turns_of(body, "")
-            self.say("fill", "full")
             queues.turned(self, None)
             self.next_sums()
 
@@ -168,9 +155,8 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
     def multiply(self, s: Stmt, turn: str) -> None:
         """The instructions of one step, for each consumer's rows, and the commit that gives its slots back."""
         pr = replace(self.place.products[s], repeat=(self.workers, 1), waves=(1, 1))
-        i, mine = pr.instruction, list(dict.fromkeys(q.name for x in (pr.a, pr.b) if (q := self.of.get(x))))
-        reads = tuple(q.name for q in self.queues if q.name in mine)
-        self.plan(Reads(reads), self.after(), TensorMemory("multiply", ring=self.sums.name, depth=self.sums.depth, reads=tuple(mine)))
+        i, reads = pr.instruction, tuple(q.name for q in self.queues if q in (self.of.get(pr.a), self.of.get(pr.b)))
+        self.plan(TensorMemory("multiply", ring=self.sums.name, depth=self.sums.depth, reads=reads))
         kind, how = KINDS[i.factor or i.types[0]][0], encoded(pr, deep(self, pr.a, pr), deep(self, pr.b, pr))
         slot, _ = queues.turn(self, self.sums)
         to = f"{self.tensor_name}{f' + {slot} * {self.across}' if self.sums.depth > 1 else ''}{f' + m * {i.n}' if self.workers > 1 else ''}"
@@ -195,8 +181,6 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         with self.tiles():
             self.run(front)
             slot, _ = queues.turn(self, self.sums)
-            self.say("wait", "full")
-            self.plan(self.after())
             rows = f"({self.tensor_name} + (wave % 4 << 21){f' + {slot} * {self.across}' if self.sums.depth > 1 else ''}"
             rows += f" + wave / 4 * {self.across // self.workers})" if self.workers > 1 else ")"
             with self.each(what.count, "g"):
@@ -206,9 +190,6 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
                 self.box, self.held = "g", what
                 self.run(pieces.body)
                 self.box = ""
-            if self.persistent:
-                self.plan(self.before())
-                self.say("arrive", "empty")
             self.next_sums()
         if what.boxes:
             self.plan(Done(0, "if (threadIdx.x % 128 == 0) ac_bulk_drain();", "stores"))
@@ -242,11 +223,9 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         each = self.held.columns // step
         return self.block(f"for (int {var} = {self.box} * {each}; {var} < {self.box} * {each} + {each}; ++{var})", unroll=True)
 
-    def say(self, do: str, what: str) -> None:
-        """To the other roles, of the sums' slot."""
-        self.plan(Signal(do, what, self.sums.name, self.sums.depth))
-
     def words(self, n: Order) -> str:
+        if isinstance(n, TensorMemory):
+            return f"ac_tensor_{n.do}();" if n.do in ("before", "after") else ""
         if isinstance(n, Signal) and n.do == "fill" and (n.what == "empty" or n.queue == self.sums.name):
             slot, _ = queues.turn(self, q := self.rings[n.queue])
             return f"ac_tensor_commit({queues.barrier(self, q, slot, n.what == 'full')});"

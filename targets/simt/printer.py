@@ -48,7 +48,7 @@ from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
 from autocomp.tile import check_steps
 from autocomp.tile.check_plan import require
 from autocomp.tile.layout import Digit, Layout, weights
-from autocomp.tile.plan import Access, Commit, Done, Exit, Landed, Line, Order, Signal, Slots, spell
+from autocomp.tile.plan import Access, Commit, Done, Exit, Landed, Line, Order, Signal, Slots, TensorMemory, spell
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 from autocomp.tile.steps import Over, Step, Steps, by, inside, show, steps_of, stmt_of
 from autocomp.tile.synchronise import synchronise
@@ -105,7 +105,7 @@ class Printer(Coordinates):
 
     def words(self, n: Order) -> str:
         """A barrier or a wait, as the device header calls it."""
-        if isinstance(n, Signal | Done):
+        if isinstance(n, Signal | Done | TensorMemory):
             return ""
         if isinstance(n, Commit):
             return "ac_commit();"

@@ -8,7 +8,7 @@ import pytest
 
 from autocomp.tile.check_plan import problems
 from autocomp.tile.plan import Barrier as Meet
-from autocomp.tile.plan import Began, Block, Box, Count, Fence, Group, Line, Node, Reads, Signal, Touch, walk
+from autocomp.tile.plan import Began, Block, Box, Count, Fence, Group, Line, Node, Reads, Signal, TensorMemory, Touch, walk
 from autocomp.tile.signals import place_signals
 from autocomp.tile.synchronise import synchronise
 
@@ -49,6 +49,8 @@ def said(body: Body) -> list[str]:
             out.append(show(n))
         elif type(n).__name__ == "Done":
             out.append(f"done {n.behind}{' whole' if n.whole else ''}")
+        elif isinstance(n, TensorMemory) or (isinstance(n, Meet) and n.agents == "consumers"):
+            out.append(n.do if isinstance(n, TensorMemory) else "meet")
         elif type(n) in names and not (isinstance(n, Count) and n.begin):
             out.append(names[type(n)])
         elif isinstance(n, Line):
@@ -124,3 +126,20 @@ def test_a_slot_that_is_used_on_is_left_to_another_statement(lent, when):
     body = kernel((tiles(loop(FILL)),), (tiles(loop(*product("q")), Touch(("acc",), lent=lent)),))
     (back,) = (n for n in walk(place_signals(body)) if isinstance(n, Signal) and n.do == "arrive" and n.when != "again")
     assert back.when == when
+
+
+def test_sums_in_tensor_memory_are_a_ring_and_fences_stand_where_roles_tell_and_are_told():
+    ring, sums = {"ring": "sums", "depth": 2}, Count("sums", "")
+    issue = loop(TensorMemory("multiply", reads=("q",), **ring), Line("products"), TensorMemory("issued", reads=("q",)))
+    role = lambda name, *body: Block(name, (begin("q"), begin("sums"), *body), role=name)
+    load = Block("for g", (TensorMemory("load", **ring), Meet("warpgroup")), again="g", turns=2)
+    body = (BEGIN[0], TensorMemory("alloc"), Meet("block"), TensorMemory("name"),
+            Block("two", (role("producer", tiles(loop(FILL))), role("issuer", tiles(issue, sums))), role="producer issuer"),
+            begin("sums"), tiles(load, sums), Meet("consumers"), TensorMemory("free"))  # fmt: skip
+    after = place_signals(body)
+    assert consumer(body) == ["alloc", "before", "after", "name", "wait full sums", "after", "load", "before", "arrive empty sums",
+                              "count", "meet", "after", "free"]  # fmt: skip
+    (issuer,) = (n for n in walk(after) if getattr(n, "role", "") == "issuer")
+    assert said((issuer,)) == ["wait empty sums", "wait full q", "after", "multiply", "products", "fill empty q", "count",
+                               "fill full sums", "count"]  # fmt: skip
+    assert problems(synchronise(body)) == []
