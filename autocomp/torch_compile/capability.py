@@ -8,6 +8,7 @@ from typing import Any
 
 from autocomp.errors import AutocompError
 from autocomp.frontends.torch.complex_numbers import Pair
+from autocomp.frontends.torch.control import OPERATORS
 from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.fragment import Fragment
 from autocomp.frontends.torch.sizes import is_size
@@ -57,6 +58,8 @@ class Trial:
 
     def __init__(self, gm: Any, device: Any, features: Sequence[str] = ()) -> None:
         self.device, self.features, self.why = device, features, dict[Any, str]()
+        # the same memory under another shape, and what the plan of a program for a CPU repeats
+        self.without_kernels = ("regroup", "loop") if device.type == "cpu" else ("regroup",)
         self.reader = Fragment("trial", gm)
         self._seen: set[Node] = set()
         for node in gm.graph.nodes:
@@ -97,8 +100,17 @@ class Trial:
                 return f"a tensor lies on {v.device}, not on {self.device}"
             if str(v.layout) != "torch.strided":
                 return f"a tensor's layout is {v.layout}"
+        if str(node.target) in OPERATORS:
+            return self._inside(node)
         known = node.op == "get_attr" or hasattr(node.target, "_schema") or node.target is operator.getitem
         return "" if known else "it is no operator of ATen"
+
+    def _inside(self, node: Any) -> str:
+        """Why a node in the graphs of an operator over graphs cannot be ours, "" for none."""
+        inner = [i.target for i in node.all_input_nodes if i.op == "get_attr" and not is_tensor(i)]
+        graphs = [getattr(node.graph.owning_module, name).graph for name in inner]
+        whys = (self.refusal(n) for g in graphs for n in g.nodes if n.op == "call_function" and not is_number(n))
+        return next((f"in its graph {why}" for why in whys if why), "")
 
     def _read(self, node: Any) -> None:
         reader, values = self.reader, self.reader.values
@@ -134,7 +146,7 @@ class Trial:
             n = stack.pop()
             if n in self._seen:
                 continue
-            if n.op in OPS and OPS[n.op].opaque and n.op != "regroup" and not self._coded(n):  # regroup: the same memory
+            if n.op in OPS and OPS[n.op].opaque and n.op not in self.without_kernels and not self._coded(n):
                 return n.op
             self._seen.add(n)
             stack.extend(n.inputs)

@@ -83,7 +83,8 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
         reader.give(i, layout)
     for i in dict.fromkeys(i for n in group for i in n.all_input_nodes):
         if i.op == "get_attr":
-            reader.read(i)
+            if is_tensor(i):  # else a graph, which its operator reads
+                reader.read(i)
         elif not is_tensor(i) and i not in group:
             reader.values[i] = i.meta.get("val")
     for n in group:

@@ -10,7 +10,7 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.loop_bodies import Body, loop
 from autocomp.ir.node import Node
 from autocomp.ir.ops.loops import ENDLESS, NONE
-from autocomp.ir.types import BOOL, Dim
+from autocomp.ir.types import BOOL, Dim, TensorType
 
 
 class Reading(Protocol):
@@ -21,22 +21,25 @@ class Reading(Protocol):
 
     def branch(self, module: Any, operands: Sequence[Any]) -> list[Any]: ...
 
+    def tensor_type(self, v: Any, node: Any) -> TensorType: ...
 
-def _given(r: Reading, x: Any) -> Any:
+
+def given(r: Reading, x: Any) -> Any:
+    """What was read for an argument of torch's, or for each of a list."""
     if isinstance(x, (list, tuple)):
-        return [_given(r, y) for y in x]
+        return [given(r, y) for y in x]
     return r.values[x] if hasattr(x, "users") else x
 
 
 def conditional(r: Reading, node: Any, where: str) -> tuple[Any, ...]:
     """torch.cond: both branches are computed, and each result is chosen. Raises UnsupportedOp where a result is no tensor."""
-    choice, yes, no, given = node.args
+    choice, yes, no, beside = node.args
     condition = r.values.get(choice)
     if not isinstance(condition, Node):
         raise UnsupportedOp("torch.cond on what is no tensor", where=where, hint="let its condition be a tensor of one truth value")
     condition = r.b.op("reshape", condition, shape=())
-    operands = _given(r, given)
-    a, b = (r.branch(_graph(node, side), operands) for side in (yes, no))
+    operands = given(r, beside)
+    a, b = (r.branch(graph_of(node, side), operands) for side in (yes, no))
     if any(not (isinstance(x, Node) and isinstance(y, Node) and x.type == y.type) for x, y in zip(a, b, strict=True)):
         raise UnsupportedOp("torch.cond whose branches give other things than tensors of one type", where=where,
                             hint="let both branches return tensors of one shape and dtype")  # fmt: skip
@@ -45,7 +48,7 @@ def conditional(r: Reading, node: Any, where: str) -> tuple[Any, ...]:
 
 def while_loop(r: Reading, node: Any, where: str) -> tuple[Any, ...]:
     """torch.while_loop: its condition is a carry beside what the body carries. Raises UnsupportedOp where a carry is no tensor."""
-    goes_on, step, carried, rest = (*map(lambda x: _graph(node, x), node.args[:2]), *map(lambda x: _given(r, x), node.args[2:]))
+    goes_on, step, carried, rest = (*map(lambda x: graph_of(node, x), node.args[:2]), *map(lambda x: given(r, x), node.args[2:]))
 
     def condition(values: Sequence[Node]) -> Node:
         (x,) = _tensors(r.branch(goes_on, [*values, *rest]), "its condition", where)
@@ -62,14 +65,14 @@ def while_loop(r: Reading, node: Any, where: str) -> tuple[Any, ...]:
 
 def scan(r: Reading, node: Any, where: str) -> tuple[Any, ...]:
     """scan(body, inits, xs, rest): last carries, then what steps give, stacked."""
-    step, (inits, xs, rest) = _graph(node, node.args[0]), (_given(r, x) for x in node.args[1:])
+    step, (inits, xs, rest) = graph_of(node, node.args[0]), (given(r, x) for x in node.args[1:])
     last, stacks = _stacked(r, node, step, inits, xs, rest, where)
     return (*last, *stacks)
 
 
 def mapped(r: Reading, node: Any, where: str) -> tuple[Any, ...]:
     """map(body, xs, rest): what steps give, stacked."""
-    step, (xs, rest) = _graph(node, node.args[0]), (_given(r, x) for x in node.args[1:])
+    step, (xs, rest) = graph_of(node, node.args[0]), (given(r, x) for x in node.args[1:])
     return tuple(_stacked(r, node, step, [], xs, rest, where)[1])
 
 
@@ -95,7 +98,8 @@ def _loop(r: Reading, inits: Sequence[Node], stacked: Sequence[Node], body: Body
     return last, stacks
 
 
-def _graph(node: Any, side: Any) -> Any:
+def graph_of(node: Any, side: Any) -> Any:
+    """The graph that an argument of an operator names."""
     return getattr(node.graph.owning_module, side.target)
 
 

@@ -18,10 +18,11 @@ import numpy as np
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.forks import Lock
-from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE)
+from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE, operators over graphs in control.OPERATORS)
     bags,
     control,
     convolutions,
+    flexible_attention,
     fourier,
     gamma,
     linear_algebra,

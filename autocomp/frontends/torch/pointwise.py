@@ -232,9 +232,9 @@ def _masked_fill(c: Call, x: Node, mask: Node, value: Any) -> Node:
 
 
 @row("_to_copy", "to", "type_as", "float", "half", "convert_element_type")
-def _to(c: Call, x: Node, *_: Any, **__: Any) -> Node:
+def _to(c: Call, x: Any, *_: Any, **__: Any) -> Node:
     assert c.out is not None
-    return c.cast(x, c.out.dtype)
+    return c.value(x, c.out.dtype)
 
 
 @row("clone", "detach", "contiguous", "alias", "lift_fresh_copy")
