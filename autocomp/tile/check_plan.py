@@ -63,7 +63,7 @@ MBARRIERS = "mbarriers"  # their memory: no engine is shown it by a fence for da
 MOST = 8  # turns of a loop that are tried, and two more
 TILES = 3  # of each team that takes tiles
 ROWS = (1, 2)  # tiles of a row that blocks share out
-LEVEL = {"warpgroup": 0, "cluster": 2}  # of a barrier; of others 1
+LEVEL = {"wave": 0, "warpgroup": 0, "cluster": 2}  # of a barrier; of others 1
 
 
 @dataclass
@@ -257,7 +257,7 @@ class Run:
             a.copies[-1].append(x)
 
     def _meets(self, who: str, a: Team, half: str = "") -> bool:
-        if who == "warpgroup":
+        if who in ("warpgroup", "wave"):
             return True  # of one team
         each = self.of.teams // self.takers
         of = each if who == "consumers" else self.of.teams + self.of.producer
@@ -278,10 +278,8 @@ class Run:
             name, own = self._ring(n.ring, a)
             place = (name, a.block, (a.turn.get(n.ring, 0) - n.back) % n.depth, own)
         if n.do in ("read", "write"):
-            if self.of.producer:
-                self._use(a, place, n.do == "write", BOX, box=number, open=True, level=int(n.far))
-            elif n.ring:
-                self._use(a, place, n.do == "write")
+            if self.of.producer or n.ring:
+                self._use(a, place, n.do == "write", BOX, box=number, open=self.of.producer, level=int(n.far))
         else:
             x = self._use(a, place, n.do == "load", ENGINE, kept=n.do == "store", box=number, open=True)
             a.stores += [x] if n.do == "store" else []

@@ -56,8 +56,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Barrier:
-    """The threads of `agents` (block | cluster | consumers | warpgroup: what a role's threads say to each other) meet. `text`: where the
-    meeting has a result, or a spelling of its own."""
+    """The threads of `agents` (block | cluster | consumers | warpgroup | wave: what a role's threads say to each other) meet. `text`: where
+    the meeting has a result, or a spelling of its own."""
 
     agents: str
     text: str = ""
@@ -130,13 +130,15 @@ class Reads:
 @dataclass(frozen=True)
 class Count:
     """A role's number of a ring's turns: where it begins for the first of several takers, and how it goes on. `turns`: as many as a tile
-    has in the loop, else one; `begin`: each taker's first is so many of its number; `times`: so many are added."""
+    has in the loop, else one; `begin`: each taker's first is so many of its number; `times`: so many are added; `number`: how the turn that
+    begins is called, where not by the role's count."""
 
     queue: str
     text: str
     begin: bool = False
     times: int = 1
     turns: bool = False
+    number: str = ""
 
 
 @dataclass(frozen=True)

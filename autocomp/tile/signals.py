@@ -11,7 +11,8 @@ fills. A slot goes back when the last product that reads it is over, at the late
 ring has a further one. A product is awaited where its values are touched, or when it has been under way for a turn.
 
 Sums in tensor memory are a ring as well: who multiplies into a slot fills it, who loads from it reads it, each from the first such
-statement of a turn to the next turn. Fences of that memory stand in front of what tells others of a load or of where it lies, and behind
+statement of a turn to the next turn. A slot that threads read themselves goes back behind the last of their reads, where their warp meets.
+Fences of that memory stand in front of what tells others of a load or of where it lies, and behind
 what a role was told, before it works there.
 """
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from autocomp.tile.plan import Barrier, Began, Block, Count, Done, Node, Reads, Signal, TensorMemory, Touch, walk
+from autocomp.tile.plan import Barrier, Began, Block, Box, Count, Done, Node, Reads, Signal, TensorMemory, Touch, walk
 
 Body = tuple[Node, ...]
 Rings = dict[str, Signal]
@@ -43,7 +44,8 @@ class Flight:
 class State:
     """`full`: rings whose slot of this turn is known to be; `held`: those of whose slot a product has read, which is not given back;
     `number`: how statements call a ring's turn, where not by the role's count; `told`, `did`: what needs a fence of tensor memory behind or
-    in front of what tells others."""
+    in front of what tells others; `known`: rings that go over turns again which have been awaited, `filled`: all of whose slots have been
+    filled by a role's first copies."""
 
     full: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
@@ -51,14 +53,17 @@ class State:
     number: dict[str, str] = field(default_factory=dict)
     told: bool = False
     did: bool = False
+    known: set[str] = field(default_factory=set)
+    filled: set[str] = field(default_factory=set)
 
     def copy(self) -> State:
-        return replace(self, full=set(self.full), held=set(self.held), number=dict(self.number))
+        return replace(self, full={*self.full}, held={*self.held}, number=dict(self.number), known={*self.known}, filled={*self.filled})
 
     def again(self, end: State, loop: str) -> State:
         """In front of a loop's turn, which is the first one or follows one that ends so."""
         flights = self.flights or tuple(replace(f, since=loop) for f in end.flights)
-        return State(self.full & end.full, self.held | end.held, flights, self.number, self.told or end.told, self.did or end.did)
+        told, did, known = self.told or end.told, self.did or end.did, self.known & end.known
+        return State(self.full & end.full, self.held | end.held, flights, self.number, told, did, known, self.filled | end.filled)
 
 
 def place_signals(body: Body) -> Body:
@@ -75,6 +80,8 @@ class _Role:
         self.rings, self.producer, self.lone = rings, name == "producer", False
         self.read = _read(body)
         self.counted = {n.queue for n in _own(body) if isinstance(n, Count) and not n.begin}
+        self.stored = {n.ring for n in _own(body) if isinstance(n, Box) and n.do == "store"}
+        self.again: set[str] = set()  # rings whose turns another loop goes over behind what `_last` is at
         self.sums = {n.ring: n.do for n in _own(body) if isinstance(n, TensorMemory) and n.ring}
 
     def all(self, body: Body) -> Body:
@@ -89,6 +96,10 @@ class _Role:
         for n in reversed(body):
             if isinstance(n, Count):
                 live -= {n.queue}
+                self.again |= {n.queue} if n.times < 0 and n.turns else set()
+            elif isinstance(n, Box) and n.do == "read" and n.ring in self.counted - self.stored - live - self.again:
+                out += [Signal("arrive", "empty", n.ring, n.depth), Barrier("wave")]
+                live |= {n.ring}
             elif isinstance(n, Began):
                 n = replace(n, last=tuple(sorted(self.counted.intersection(n.queues) - live)))
                 live |= {*n.queues}
@@ -98,10 +109,11 @@ class _Role:
                 continue
             elif isinstance(n, Reads):
                 live |= {*n.queues}
-            elif isinstance(n, Block) and not n.role and _speaks(n):
+            elif isinstance(n, Block) and not n.role and (_speaks(n) or any(isinstance(x, Box) and x.ring for x in walk(n.body))):
                 inside, head = self._last(n.body, live)
                 if n.again:
                     inside, head = self._last(n.body, live | head)
+                    self.again -= _turned(n)
                 n, live = replace(n, body=inside), head if n.again else head | live
             out.append(n)
         return tuple(reversed(out)), live
@@ -119,6 +131,8 @@ class _Role:
                 if self._counts(n) and not (i and self._counts(body[i - 1])):
                     out += self._turn(list(takewhile(self._counts, body[i:])), s, later | _read(body[i:]))
                 s.full.discard(n.queue)
+                s.known |= {n.queue} if n.times < 0 and n.turns else set()
+                s.number |= {n.queue: n.number} if n.number else {}
                 out.append(n)
             elif isinstance(n, Touch):
                 out += [*self._touch(n, s, later | _read(body[i:])), n]
@@ -135,8 +149,8 @@ class _Role:
                     out += [] if any(f.began.sums[0] == n.sums[0] and not f.passed for f in s.flights) else n.fresh
                     s.flights += (Flight(n),)
                     s.held |= self.counted.intersection(n.queues)
-                elif isinstance(n, Signal) and (n.do, n.what) == ("fill", "full") and self.producer and n.queue in self.counted:
-                    out.append(self._said("wait", "empty", n.queue, s))
+                elif isinstance(n, Signal) and (n.do, n.what) == ("fill", "full") and self._again(n.queue, s):
+                    out.append(replace(self._said("wait", "empty", n.queue, s), back=n.back))
                 out.append(n)
         return tuple(out)
 
@@ -153,9 +167,12 @@ class _Role:
                 end = self._end(n.body, s, later)
             head = s.again(end, n.again)
             head = s.again(self._end(n.body, head, later), n.again)
-            s.full, s.held, s.flights, s.told, s.did = head.full, head.held, head.flights, head.told, head.did
+            s.full, s.held, s.flights, s.told, s.did, s.known = head.full, head.held, head.flights, head.told, head.did, head.known
         body = self._body(n.body, s, later)
         s.number, self.lone = outer, lone
+        if n.again:
+            s.known -= _turned(n)
+            s.filled |= {x.queue for x in _own(n.body) if isinstance(x, Signal) and x.do == "fill" and x.depth == n.turns}
         return [*before, replace(n, body=body)]
 
     def _end(self, body: Body, s: State, later: Names) -> State:
@@ -231,10 +248,14 @@ class _Role:
 
     def _landed(self, queues: tuple[str, ...], s: State) -> list[Node]:
         """In front of what reads the slots of rings."""
-        out: list[Node] = [self._said("wait", "full", q, s) for q in dict.fromkeys(queues) if q not in s.full]
+        out: list[Node] = [self._said("wait", "full", q, s) for q in dict.fromkeys(queues) if q not in s.full | s.known]
         s.full.update(queues)
         s.told |= bool(out)
         return out
+
+    def _again(self, queue: str, s: State) -> bool:
+        """Whether a slot that is filled may have been before."""
+        return (self.producer and queue in self.counted) or queue in s.filled
 
     def _counts(self, n: Node) -> bool:
         """Whether the next turn begins of a ring that products read."""
@@ -251,6 +272,11 @@ def _own(body: Body) -> Iterator[Node]:
         yield n
         if isinstance(n, Block) and not n.role:
             yield from _own(n.body)
+
+
+def _turned(n: Block) -> set[str]:
+    """Rings whose turns a loop's are."""
+    return {x.queue for x in _own(n.body) if isinstance(x, Count) and not x.begin}
 
 
 def _speaks(n: Block) -> bool:

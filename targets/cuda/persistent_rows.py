@@ -3,7 +3,8 @@ memory once and stays in a ring of shared memory; the next row's pieces are copi
 
 Blocks stay for several tiles. A piece is what a block reads in one turn of a loop over the row; the bulk engine brings it into a slot
 of a ring, and the slots that the row leaves over receive the next row's pieces meanwhile. `full` says that a piece has landed; its waves
-arrive at `empty` when they have read it for the last time, and one thread, a turn later, starts the copy that follows in the slot.
+arrive at `empty` when they have read it for the last time, and one thread, a turn later, starts the copy that follows in the slot. Where
+these signals stand follows from the reads, the copies and the counts of turns (`tile.signals`).
 
     piece = tile of this block * turns + turn      slot = piece % stages      phase of its barriers = piece / stages
 """
@@ -31,7 +32,7 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, weights
-from autocomp.tile.plan import Agents, Barrier, Box, Count, Fence, Signal
+from autocomp.tile.plan import Agents, Barrier, Box, Count, Fence, Order, Reads, Signal
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
 from autocomp.tile.steps import Over
 
@@ -118,7 +119,6 @@ class RowPrinter(Printer):
                              where=f"kernel {p.name}", hint="use larger pieces or more stages")  # fmt: skip
         self.slots_at = place.reserve(self.slot_bytes * place.stages, 128)
         self.full = place.reserve(16 * place.stages, 8)
-        self.unread: set[str] = set()
         self.turn = f"(piece / {self.turns_of_row})"
 
     def refuse(self, what: str) -> UnsupportedOp:
@@ -170,7 +170,7 @@ class RowPrinter(Printer):
                 self.put(f"ac_barrier_init({self.barrier('i')}, 1);", f"ac_barrier_init({self.barrier('i', False)}, {waves});")
             self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
             with self.block(f"for (int i = 0; i < {stages}; ++i)", again="i", turns=stages):
-                self.start("i", "i", "", 0)
+                self.start("i", "i", 0)
                 self.plan(Count(RING, ""))
             self.plan(Count(RING, "", begin=True, times=0))
         self.plan(Barrier("block"), Count(RING, "", times=-1))  # each turn begins with the next number
@@ -193,27 +193,32 @@ class RowPrinter(Printer):
         stages = self.place.stages
         name = self.names.fresh("done")
         self.put(f"const int {name} = {piece};")
-        self.start(f"({name} + {stages})", f"{name} % {stages}", f"{name} / {stages} % 2", back)
+        self.start(f"({name} + {stages})", f"{name} % {stages}", back, name)
 
-    def start(self, piece: str, slot: str, phase: str, back: int) -> None:
-        """Text of one thread: the copies of a piece, if there is one, behind the readers of the slot's last one."""
+    def start(self, piece: str, slot: str, back: int, last: str = "") -> None:
+        """Text of one thread: the copies of a piece, if there is one, behind the readers of the slot's `last` one."""
         outer = dict(self.base)
         tile = self.names.fresh("soon")
         self.put(f"const int {tile} = {self.begin} + {piece} / {self.turns_of_row} * {self.step};")
-        with self.block(f"if ({tile} < {self.total})", within=(RING, back)):
+        with self.block(f"if ({tile} < {self.total})", within=(RING, back), numbers=((RING, last),)):
             self.grid(self.rows, tile)
             self.bases(self.passes[0], f"{piece} % {self.turns_of_row}")
-            if phase:
-                self.plan(self.signal("wait", "empty", f"ac_barrier_wait({self.barrier(slot, False)}, {phase});", back))
+            self.plan(Signal("fill", "full", RING, self.place.stages, back=back))
             self.put(f"ac_barrier_expect({self.barrier(slot)}, {sum(x.bytes for x in self.streamed.values())});")
             for x in self.streamed.values():
                 self.bring(x, slot)
-            self.plan(self.signal("fill", "full", "", back))
         self.base.clear()
         self.base.update(outer)
 
-    def signal(self, do: str, what: str, text: str, back: int = 0) -> Signal:
-        return Signal(do, what, RING, self.place.stages, text, back)
+    def words(self, n: Order) -> str:
+        if isinstance(n, Barrier) and n.agents == "wave":
+            return "ac_wave_sync();"
+        if not isinstance(n, Signal) or n.do == "fill":
+            return super().words(n)
+        if n.do == "arrive":
+            return f"if (lane == 0) ac_barrier_arrive({self.barrier('at', False)});"
+        slot, phase = mbarriers.turn(n.number, n.depth)
+        return f"ac_barrier_wait({self.barrier('at' if n.what == 'full' else slot, n.what == 'full')}, {phase});"
 
     def bring(self, x: Streamed, slot: str) -> None:
         k, every = self.names.fresh("k"), x.run * x.view.dtype.bytes
@@ -236,12 +241,10 @@ class RowPrinter(Printer):
         if not any(loop is n for n in self.passes):
             return
         stages = self.place.stages
-        self.plan(Count(RING, ""))
+        self.plan(Count(RING, "", number=f"(piece + {it})"))
         self.put(f"const int at = (piece + {it}) % {stages};")
-        if loop is self.passes[0]:
-            self.plan(self.signal("wait", "full", f"ac_barrier_wait({self.barrier('at')}, (piece + {it}) / {stages} % 2);"))
+        self.plan(Reads((RING,)))
         if loop is self.passes[-1]:
-            self.unread = set(self.streamed)
             with self.block(f"if (threadIdx.x == 0 && {it} > 0)", alone=True, since=(((it, 1),), 1)):
                 self.follow(f"(piece + {it} - 1)", 1 - stages)
 
@@ -253,13 +256,8 @@ class RowPrinter(Printer):
     def load(self, s: Stmt, t: Tensor) -> None:
         if t.name not in self.streamed or not any(s in n.body for n in self.passes):
             super().load(s, t)
-            return
-        self.take(s, self.streamed[t.name])
-        if self.unread:
-            self.unread.discard(t.name)
-            if not self.unread:
-                self.put("ac_wave_sync();")
-                self.plan(self.signal("arrive", "empty", f"if (lane == 0) ac_barrier_arrive({self.barrier('at', False)});"))
+        else:
+            self.take(s, self.streamed[t.name])
 
     def take(self, s: Stmt, x: Streamed) -> None:
         """A thread's part of a slot."""
@@ -270,10 +268,10 @@ class RowPrinter(Printer):
         mine = [digit("lane", at(d), w, layout.lane) for d, w in weights(layout.lane)]
         mine += [digit(self.warp, at(d), w, tuple(d for d, _ in near)) for d, w in near]
         from_ = self.names.fresh("from")
-        self.plan(Box("rows", "read", ring=RING, depth=self.place.stages))
         self.put(f"const {kind} *{from_} = (const {kind} *)({self.memory} + {self.slots_at + x.offset} + at * {self.slot_bytes})"
                  f"{''.join(f' + {m}' for m in mine)};")  # fmt: skip
         with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             offset = " + ".join(digit(r, at(d), w, layout.reg) for d, w in weights(layout.reg)) or "0"
             self.put(f"ac_load<{v}>(&{name}[q * {v}], {from_} + ({offset}));")
+        self.plan(Box("rows", "read", ring=RING, depth=self.place.stages))

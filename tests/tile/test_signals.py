@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from autocomp.tile.check_plan import problems
+from autocomp.tile.plan import Agents, Began, Block, Box, Count, Fence, Group, Line, Node, Reads, Signal, TensorMemory, Touch, walk
 from autocomp.tile.plan import Barrier as Meet
-from autocomp.tile.plan import Began, Block, Box, Count, Fence, Group, Line, Node, Reads, Signal, TensorMemory, Touch, walk
 from autocomp.tile.signals import place_signals
 from autocomp.tile.synchronise import synchronise
 
@@ -142,4 +142,21 @@ def test_sums_in_tensor_memory_are_a_ring_and_fences_stand_where_roles_tell_and_
     (issuer,) = (n for n in walk(after) if getattr(n, "role", "") == "issuer")
     assert said((issuer,)) == ["wait empty sums", "wait full q", "after", "multiply", "products", "fill empty q", "count",
                                "fill full sums", "count"]  # fmt: skip
+    assert problems(synchronise(body)) == []
+
+
+def test_a_row_that_two_loops_read_is_awaited_in_the_first_and_given_back_in_the_last():
+    """Its own threads read, and one of them fills: first each slot, then the one that all warps have given back."""
+    depth, turns = 3, 3
+    start = lambda back, *more: Block("if", (Signal("fill", "full", "q", depth, back=back), Line("copy"), *more), within=("q", back))
+    read = Reads(("q",)), Line("read"), Box("row", "read", ring="q", depth=depth)
+    turn = lambda *more: Block("for", (Count("q", ""), read[0], *more, *read[1:]), again="it")
+    first = Block("for i", (start(0), Count("q", "")), again="i", turns=depth)
+    follow = lambda back, since: Block("one", (start(back),), alone=True, since=since)
+    body = (replace(BEGIN[0], body=(*BEGIN[0].body, first, begin("q"))), BEGIN[1], Count("q", "", times=-1),
+            tiles(turn(), Count("q", "", times=-1, turns=True), turn(follow(1 - depth, ((("it", 1),), 1))), follow(-depth, ((), 0))),
+            Agents(producer=False, turns=turns))  # fmt: skip
+    assert consumer(body) == ["fill full q", "copy", "count", "count", "count",
+                              "wait full q", "read", "count", "count", "wait empty q --2", "fill full q --2", "copy",
+                              "read", "arrive empty q", "wait empty q --3", "fill full q --3", "copy"]  # fmt: skip
     assert problems(synchronise(body)) == []
