@@ -280,6 +280,14 @@ def _quantised_rows(r: Random) -> tuple[Inputs, str]:
     return {"a": f"{dtype}[{m}, {n}]"}, lines
 
 
+def _functions_of_bytes(r: Random) -> tuple[Inputs, str]:
+    """A function of bytes, rounded to bytes again."""
+    f, n = r.choice(("sigmoid", "tanh", "exp")), r.choice((1000, 40000))
+    return {"a": f"{r.choice(('u8', 'i8'))}[{n}]"}, (
+        f"%0 = cast(a, to=\"f32\")\n%1 = mul(%0, const(0.05, f32))\n%2 = {f}(%1)\n%3 = div(%2, const(0.01, f32))\n%4 = round(%3)\n"
+        "%5 = max(%4, const(-100, f32))\n%6 = min(%5, const(100, f32))\n%7 = cast(%6, to=\"i8\")")  # fmt: skip
+
+
 def _depthwise(r: Random) -> tuple[Inputs, str]:
     """Windows of each channel alone; channels may lie innermost in what is read."""
     n, c, side, w = r.choice((1, 2, 16)), r.choice((3, 32, 40)), r.choice((21, 37, 56)), r.choice((3, 5))
@@ -360,7 +368,7 @@ FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make 
     _residual: ("contract", "map"), _wide_residual: ("contract", "map"), _streamed: ("map",), _computed_factor: ("contract", "map"),
     _heads: ("online", "contract", "reduce", "map"),
     _causal_attention: ("online", "contract", "reduce", "map"), _scaled_rows: ("reduce", "map"),
-    _quantised_rows: ("reduce", "map"), _depthwise: ("contract", "reduce", "map"),
+    _quantised_rows: ("reduce", "map"), _functions_of_bytes: ("map",), _depthwise: ("contract", "reduce", "map"),
     _joined: ("map",), _line: ("map",), _column_variance: ("reduce", "map"), _chosen_sums: ("reduce", "map"),
     _scattered: ("reduce", "map"), _open_rows: ("reduce", "map"), _stencil: ("map",), _rows_of_stencils: ("map",),
     _byte_convolution: ("contract", "map"), _few_channels: ("contract", "map"), _stem: ("contract", "chain", "map"),
@@ -384,5 +392,6 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "peel_tail": (_line,), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
     "pack_constants": (_low_rank, _winograd, _byte_convolution), "prefetch": (_low_rank, _winograd),
     "lone_column": (_byte_convolution,), "read_in_place": (_batched, _winograd), "exp_below_maximum": (_rows, _attention),
-    "strided_taps": (_stem,), "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
+    "strided_taps": (_stem,), "byte_tables": (_functions_of_bytes,),
+    "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
 }  # fmt: skip

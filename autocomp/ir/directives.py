@@ -70,6 +70,8 @@ _TABLE = (
               neutral="whether a condition on an index is asked at each vector or once a loop is no operation that is counted"),
     Directive("exp_below_maximum", "exponentials of what lies below the maximum of its row are not tested for overflow",
               neutral="one instruction of some twenty of an exponential, less than a price of special functions is exact to"),
+    Directive("byte_tables", "bytes that are long functions of one other byte are entries of a table of 256",
+              neutral="a chain that a kernel holds is as long in each of its schedules, so its time chooses none"),
     Directive("turned_store",
               "results leave in memory's order where threads or lanes lack neighbours of it: through shared memory, in registers on CPUs"),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",

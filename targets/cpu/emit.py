@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from autocomp.targets.cpu.build import build
+from autocomp.targets.cpu.byte_tables import byte_tables, table_text
 from autocomp.targets.cpu.coalesce import coalesce
 from autocomp.targets.cpu.expressions import CTYPE
 from autocomp.targets.cpu.hoist import hoist
@@ -39,11 +40,13 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
         merged = coalesce(nest)
         once = hoist(merged) if "common_values" in directives else merged
         below = below_maxima(once) if "exp_below_maximum" in directives else once
-        nest = replace(below, vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes,
+        looked = byte_tables(below, entry_name(program.name)) if "byte_tables" in directives else below
+        nest = replace(looked, vectors=options.vectorize_inner, rows=options.register_tile_factor, lanes=lanes,
                        schemes=frozenset(directives))  # fmt: skip
         tree = build(nest, units and options.vectorize_inner)
         share(nest, tree)
-        return nest, tree, {"common_values": len(once.slots) > len(merged.slots), "exp_below_maximum": below.body != once.body}
+        return nest, tree, {"common_values": len(once.slots) > len(merged.slots), "exp_below_maximum": below.body != once.body,
+                            "byte_tables": bool(looked.tables)}  # fmt: skip
 
     nest, tree, done = tree_of(stage_windows(plain) if "stage_windows" in directives else plain)
     if nest.buffers and not stay_near(nest, tree):
@@ -64,6 +67,7 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "jam_columns": printer.jams_columns, "index_set_split": printer.splits,
             "turned_store": printer.turns, **done, **dict.fromkeys(printer.applied, True)}  # fmt: skip
     text = [
+        *(line for t, entries in nest.tables.items() for line in table_text(t, entries)),
         comment((*header, "", *show(program).splitlines())),
         f"{'long' if printer.heap else 'void'} {name}({', '.join(args)}) {{",
         *body,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, isnan
 
+from autocomp.targets.cpu.byte_tables import Table
 from autocomp.targets.cpu.flat import index_text
 
 from autocomp.errors import UnsupportedOp
@@ -78,6 +79,8 @@ class Scalar:
             return guard_text(e.guard)
         if isinstance(e, Gather):
             return self.table(str(e.tensor), [self.text(a) for a in e.index])
+        if isinstance(e, Table):
+            return f"({CTYPE[e.dtype.name]}){e.name}[(uint8_t)({self.text(e.of)})]"
         assert isinstance(e, Map), type(e)
         return self.map(e)
 

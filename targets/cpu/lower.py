@@ -37,7 +37,8 @@ class Nest:
     `views` has tensors and the values that are copies of them; `sizes` the size parameters in order; `vectors`: statements may run
     in vectors; `rows` of a register tile at most; f32 `lanes` of a vector; `limits`: what a size parameter is at most, where that is known;
     `backwards`: axes along which scans run from the end; `schemes`: the schedule's directives;
-    `buffers`: of a value that windows read (`stage_windows`), the place of what is read on each axis of its that they slide along.
+    `buffers`: of a value that windows read (`stage_windows`), the place of what is read on each axis of its that they slide along;
+    `tables`: 256 bytes by name (`byte_tables`).
     """
 
     name: str
@@ -56,6 +57,7 @@ class Nest:
     backwards: frozenset[str] = frozenset()
     buffers: Mapping[str, Mapping[str, Aff]] = field(default_factory=dict)
     schemes: frozenset[str] = frozenset()
+    tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def axes_of(self, value: str) -> tuple[str, ...]:
         """Axes of an on-chip value or of a view."""

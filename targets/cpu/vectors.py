@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from autocomp.targets.cpu.byte_tables import Table
 from autocomp.targets.cpu.expressions import factors, guard_text, literal, working
 from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.cpu.lower import Nest
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
-from autocomp.ir.types import F32, I32, DType
+from autocomp.ir.types import F32, I32, U8, DType
 from autocomp.tile.program import Stmt, Value
 
 FOLDS = ("add", "max", "min", "mul")  # reductions that fold vectors and then their lanes
@@ -147,7 +148,7 @@ def _vector_node(nest: Nest, e: Expr, axis: str) -> bool:
         return _small(nest, e, axis)
     if isinstance(e, Const):
         return bool(kind_of(e.dtype)) or (e.dtype.is_int and _small(nest, e, axis))
-    if isinstance(e, Value):
+    if isinstance(e, (Value, Table)):
         return bool(kind_of(e.dtype))
     assert isinstance(e, Map)
     wide = [x for x in e.args if not kind_of(x.dtype)]  # of these only indices and numbers are lanes, where nothing is computed of them
@@ -193,6 +194,9 @@ class Vector:
             return f"({whole} & {lanes})" if whole and lanes else f"({lanes})" if lanes else whole or "vi_set(-1)"
         if isinstance(e, Gather) and self.row is not None:
             return self.row(e)
+        if isinstance(e, Table):
+            text = f"vi_table({e.name}, {self.text(e.of)})"
+            return text if e.dtype == U8 else _rounded(text, e.dtype)
         assert isinstance(e, Map), type(e)
         if e.fn == "where" and isinstance(e.args[0], Inside) and not any(self.axis in g.names() for g in e.args[0].guard):
             kind = "vf" if _lanes(e) == "vf" else "vi"  # GCC drops may_alias from a product's type, and ?: wants equal types

@@ -169,6 +169,24 @@ AC_INLINE vi vi_as_i8(vi x) { return (vi)((ac_vec_u32)x << 24) >> 24; }
 AC_INLINE vi vi_as_u8(vi x) { return x & 0xff; }
 AC_INLINE vi vi_as_i16(vi x) { return (vi)((ac_vec_u32)x << 16) >> 16; }
 AC_INLINE vi vi_as_u16(vi x) { return x & 0xffff; }
+/* lanes of a table of 256 bytes, of which three more may be read, at the low bytes of x */
+AC_INLINE vi vi_table(const uint8_t *t, vi x) {
+#if AC_AVX512 && defined(__AVX512VBMI__)
+  const __mmask64 low = 0x1111111111111111ull;
+  __m512i at = (__m512i)x, a = _mm512_load_si512(t), b = _mm512_load_si512(t + 64), c = _mm512_load_si512(t + 128);
+  __m512i first = _mm512_maskz_permutex2var_epi8(low, a, at, b);
+  __m512i second = _mm512_maskz_permutex2var_epi8(low, c, at, _mm512_load_si512(t + 192));
+  return (vi)_mm512_mask_mov_epi32(first, _mm512_test_epi32_mask(at, _mm512_set1_epi32(128)), second);
+#elif AC_AVX512
+  return (vi)_mm512_i32gather_epi32((__m512i)(x & 255), t, 1) & 255;
+#elif AC_AVX2
+  return (vi)_mm256_i32gather_epi32((const int *)t, (__m256i)(x & 255), 1) & 255;
+#else
+  vi r;
+  for (int l = 0; l < AC_LANES; l++) r[l] = t[x[l] & 255];
+  return r;
+#endif
+}
 AC_INLINE int32_t vi_hadd(vi a) { uint32_t r = 0; for (int l = 0; l < AC_LANES; l++) r += (uint32_t)a[l]; return (int32_t)r; }
 AC_INLINE int32_t vi_hmul(vi a) { uint32_t r = 1; for (int l = 0; l < AC_LANES; l++) r *= (uint32_t)a[l]; return (int32_t)r; }
 AC_INLINE int32_t vi_hmax(vi a) { int32_t r = a[0]; for (int l = 1; l < AC_LANES; l++) r = a[l] > r ? a[l] : r; return r; }

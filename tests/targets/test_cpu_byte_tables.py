@@ -1,0 +1,66 @@
+"""Functions of one byte that give bytes are looked up in 256 results (directive `byte_tables`)."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import autocomp
+from autocomp.frontends.text import parse
+from autocomp.ir.reference import evaluate
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+
+
+def quantised(x: str, y: str, scale: float, zero: int, kind: str = "u8") -> str:
+    low, high = (0, 255) if kind == "u8" else (-128, 127)
+    return (f"%{y}a = div({x}, const({scale}, f32))\n%{y}b = round(%{y}a)\n"
+            f"%{y}c = add(%{y}b, const({zero}, f32))\n%{y}d = max(%{y}c, const({low}, f32))\n%{y}e = min(%{y}d, const({high}, f32))\n"
+            f"%{y}f = cast(%{y}e, to=\"{kind}\")\n")  # fmt: skip
+
+
+def real(x: str, y: str, scale: float, zero: int) -> str:
+    return f"%{y}g = cast({x}, to=\"f32\")\n%{y}h = sub(%{y}g, const({zero}, f32))\n%{y} = mul(%{y}h, const({scale}, f32))\n"
+
+
+def hard_swish(y: str, gate: str) -> str:
+    """A tensor times its gate, both rounded to bytes on the way."""
+    return (f"%{gate}i = mul({y}, const(0.16666667, f32))\n"
+            f"%{gate}j = add(%{gate}i, const(0.5, f32))\n%{gate}k = max(%{gate}j, const(0, f32))\n"
+            f"%{gate}l = min(%{gate}k, const(1, f32))\n" + quantised(f"%{gate}l", gate, 0.0039, 0) + real(f"%{gate}f", gate, 0.0039, 0)
+            + f"%{gate}m = mul({y}, %{gate})\n")  # fmt: skip
+
+
+BEHIND = ("graph g\ninput x: u8[37, 24]\nparam w: i8[24, 45] = random(3)\ninput r: f32[37, 45]\n%m0 = cast(x, to=\"i32\")\n"
+          "%m1 = cast(w, to=\"i32\")\n%m2 = matmul(%m0, %m1)\n%m3 = cast(%m2, to=\"f32\")\n%m4 = mul(%m3, const(0.003, f32))\n"
+          + quantised("%m4", "1", 0.031, 97) + real("%1f", "2", 0.031, 97) + hard_swish("%2", "3") + quantised("%3m", "4", 0.02, 19)
+          + real("%4f", "5", 0.02, 19) + "%6 = add(%5, r)\n%7 = add(%6, %2)\noutput y = %7\n")  # fmt: skip
+ALONE = ("graph g\ninput x: u8[16, 16]\ninput z: i8[16, 16]\n" + real("x", "1", 0.05, 131) + hard_swish("%1", "2")
+         + quantised("%2m", "3", 0.02, 7) + real("z", "4", 0.05, -3) + "%5 = tanh(%4)\n%5x = mul(%5, %4)\n"
+         + quantised("%5x", "6", 0.03, -90, "i8")
+         + "output y = %3f\noutput u = %6f\n")  # fmt: skip
+
+
+def compiled(text: str, inputs: dict[str, np.ndarray], tables: int) -> None:
+    graph = parse(text)
+    program = autocomp.optimize(graph, target="cpu", threads=1)
+    less = autocomp.optimize(graph, target="cpu", threads=1, without=["directives/byte-tables"])
+    assert sum("_table" in line and "static const" in line for line in program.source().splitlines()) == tables
+    assert any("byte_tables" in k.schedule for k in program.kernels) and "vi_table(" in program.source()
+    assert not any("byte_tables" in k.schedule for k in less.kernels) and "vi_table" not in less.source()
+    want, got, plain = evaluate(graph, inputs, float64=False), program.run(inputs), less.run(inputs)
+    for name in want:
+        np.testing.assert_allclose(got[name], plain[name], rtol=1e-5, atol=1e-6)  # sums of products with one rounding or two
+        np.testing.assert_allclose(got[name], want[name], rtol=1e-5, atol=1e-6)
+
+
+def test_behind_a_product_and_with_readers_of_the_byte_itself():
+    rng = np.random.default_rng(1)
+    compiled(BEHIND, {"x": rng.integers(0, 255, (37, 24), dtype=np.uint8), "r": rng.standard_normal((37, 45)).astype("f4")}, 1)
+
+
+def test_every_byte_of_both_kinds():
+    every = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    compiled(ALONE, {"x": every, "z": every.view(np.int8)}, 2)
