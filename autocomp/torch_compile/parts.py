@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 import torch
+from sympy import Integer
 
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch.fragment import Fragment, Layout, in_memory
@@ -90,14 +91,14 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
     for n in group:
         reader.read(n)
     lies = [(n, in_memory(n, False, sizes)) for n in outputs]
-    if sizes is None and any(layout is None and is_open(n) for n, layout in lies):
-        raise UnsupportedOp("how a result lies in memory depends on its sizes", where=name, hint="fix the dimension")
     graph = reader.graph_of(lies)
     where: dict[str, tuple[int, int]] = {}
     for n in graph.inputs:
         for d in n.type.shape:
             if isinstance(d, Sym) and not d.is_computed and d.name not in where:
                 where[d.name] = where_of(next(e for e, s in reader.symbols.items() if s == d), inputs, name)
+    if sizes is None and any(layout is None and not _said(n, reader.symbols, where) for n, layout in lies):
+        raise UnsupportedOp("how a result lies in memory depends on its sizes", where=name, hint="fix the dimension")
     copied = frozenset(k for k, layout in enumerate(layouts) if layout is None)
     numbers = dict(sizes or {})
     return Source(graph, tuple(inputs), copied, tuple(layouts), where, tuple(lies), numbers,
@@ -110,10 +111,11 @@ def tensors_of(node: Any) -> list[Any]:
     return [x for x in (v if isinstance(v, (list, tuple)) else (v,)) if hasattr(x, "dtype") and hasattr(x, "stride")]
 
 
-def is_open(node: Any) -> bool:
-    """Whether a tensor's sizes or steps are symbols."""
+def _said(node: Any, symbols: Mapping[str, Sym], where: Mapping[str, Any]) -> bool:
+    """Whether the inputs of a graph say all symbols of a tensor's sizes and steps."""
     v = node.meta["val"]
-    return any(is_size(n) for n in (*v.shape, *v.stride()))
+    read = {str(s) for n in (*v.shape, *v.stride()) if is_size(n) for s in n.node.expr.free_symbols}
+    return all(e in symbols and symbols[e].name in where for e in read)
 
 
 def callable_of(source: Source, program: Program) -> Callable[..., Any]:
@@ -147,13 +149,14 @@ class _Part:
         self.strides = [tuple(map(source.number, x.stride())) for x in fakes]
         self.sized = any(is_size(n) for shape in (*self.shapes, *self.strides) for n in shape)
         self.gaps = [k for k, layout in enumerate(self.layouts) if layout is None]
-        dense = [_contiguous(s) if layout is None else t for s, t, layout in zip(self.shapes, self.strides, self.layouts)]
-        self.made = [] if self.sized else list(zip(self.shapes, dense, self.dtypes))
+        dense = lambda: [_contiguous(s) if layout is None else t for s, t, layout in zip(self.shapes, self.strides, self.layouts)]
+        self.made = [] if self.sized else list(zip(self.shapes, dense(), self.dtypes))
         self.device = fakes[0].device
         self.copied = source.copied
         self.none = [0] * (len(source.graph.inputs) - self.tensors)  # inputs that are there for a symbol only
         self.odd = [k for k, layout in enumerate(self.layouts) if layout is not None and not layout.plain]
         self.repeated = lru_cache(64)(self._repeated)
+        self.spread = lru_cache(64)(self._spread)
 
     def key(self, args: Sequence[Any]) -> tuple[int, ...]:
         """The values of the symbols, by name in order."""
@@ -188,15 +191,25 @@ class _Part:
                 x = outputs[k].permute([layout.order.index(a) for a in range(outputs[k].dim())])
                 outputs[k] = x.expand(spread[k]) if k in spread else x
         for k in self.gaps:
-            like = torch.empty_strided(self.shapes[k], self.strides[k], dtype=self.dtypes[k], device=self.device)
+            shape, strides = self.spread(key)[k] if self.sized else (self.shapes[k], self.strides[k])
+            like = torch.empty_strided(shape, strides, dtype=self.dtypes[k], device=self.device)
             outputs[k] = like.copy_(outputs[k])
         return outputs[0] if self.one else outputs
 
-    def _repeated(self, key: tuple[int, ...]) -> dict[int, list[int]]:
-        """To what outputs that lie repeated in memory are expanded, -1 along the others of their dimensions."""
+    def _size(self, key: tuple[int, ...]) -> Callable[[Any], int]:
+        """Sizes and steps of torch's -> their numbers, for these values of the symbols."""
         values = dict(zip((name for name, _, _ in self.values), key))
         numbers = {e: values[name] for e, name in self.source.called.items() if name in values}
-        size = lambda n: int(n.node.expr.xreplace({s: numbers[str(s)] for s in n.node.expr.free_symbols})) if is_size(n) else n
+        return lambda n: int(n.node.expr.xreplace({s: Integer(numbers[str(s)]) for s in n.node.expr.free_symbols})) if is_size(n) else n
+
+    def _spread(self, key: tuple[int, ...]) -> dict[int, tuple[list[int], list[int]]]:
+        """The shapes and steps of outputs that are copied to where torch has them."""
+        size = self._size(key)
+        return {k: ([*map(size, self.shapes[k])], [*map(size, self.strides[k])]) for k in self.gaps}
+
+    def _repeated(self, key: tuple[int, ...]) -> dict[int, list[int]]:
+        """To what outputs that lie repeated in memory are expanded, -1 along the others of their dimensions."""
+        size = self._size(key)
         found = ((k, self.layouts[k]) for k in self.odd)
         return {k: [size(n) if a in layout.repeated else -1 for a, n in enumerate(self.shapes[k])]
                 for k, layout in found if layout is not None and layout.repeated}  # fmt: skip

@@ -254,6 +254,19 @@ def test_results_that_repeat_along_an_open_size():
     no_errors(before)
 
 
+def test_results_with_gaps_along_open_sizes():
+    """One program for all sizes, whose results are copied to where torch has them; steps of torch's are the most of 1 and a size."""
+    f = lambda x: ((x + 1)[:, 1:-1], x.unfold(0, 3, 2).sum(1))
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
+    for n in (5, 9, 8):
+        x = torch.randn(n, n + 2)
+        got, want = c(x), f(x)
+        same(got, want)
+        assert [y.stride() for y in got] == [y.stride() for y in want]
+    no_errors(before)
+    assert [(g.programs, g.notes) for g in autocomp.report()[before:]] == [(1, [])]
+
+
 def test_what_is_random_is_drawn_as_without_us():
     f = lambda x: (torch.rand_like(x) * 2 + x, torch.randn(3) + 1, torch.nn.functional.dropout(x, 0.5))
     x = torch.randn(4)

@@ -35,7 +35,7 @@ class Layout:
 def layout_of(x: Any, sizes: Mapping[Any, int] | None = None) -> Layout | None:
     """Where the elements of a tensor lie, with `sizes` for torch's symbols; None where they are neither dense nor repeated, or where
     symbols leave it open."""
-    shape, strides = [_known(n, sizes) for n in x.shape], [_known(s, sizes) for s in x.stride()]
+    shape, strides = [_known(n, sizes) for n in x.shape], [_without_least(_known(s, sizes)) for s in x.stride()]
     rank = len(shape)
     if 0 in shape:
         return Layout(tuple(range(rank)))
@@ -75,6 +75,14 @@ def _known(n: Any, sizes: Mapping[Any, int] | None) -> Any:
         return int(n)
     expr = n.node.expr.xreplace(sizes) if sizes else guarded(n, whole=False)
     return int(expr) if expr.is_number else expr
+
+
+def _without_least(step: Any) -> Any:
+    """torch's step with n in the place of Max(1, n), which differs for tensors without an element alone."""
+    if isinstance(step, int) or step.is_symbol:
+        return step
+    least = lambda e: e.func.__name__ == "Max" and len(e.args) == 2 and 1 in e.args
+    return step.replace(least, lambda e: next(a for a in e.args if a != 1))
 
 
 def _is_zero(difference: Any) -> bool:
