@@ -273,6 +273,8 @@ class Run:
             if a.team == self.first:
                 self._use(a, (MBARRIERS, a.block), True, open=True)
             return
+        if n.do == "over":
+            return
         number, place = place_of(n.place, at) % n.places, _lone(n.name, a, "box")
         if n.ring and n.lent in (None, number):
             name, own = self._ring(n.ring, a)

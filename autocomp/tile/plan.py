@@ -146,7 +146,7 @@ class Box:
     """A role's threads read or write a box of shared memory, or an engine does at the order of one of them: `store` reads it until its
     group has been waited for (each is a group), `load` writes it until the ring's slot is full.
 
-    do      read | write | store | load
+    do      read | write | store | load; over: the thread has started all stores of `places` boxes, which may have read the ring's slot
     place   which of `places` boxes: turns of the loops around, each times a number, added
     ring    the box lies in the slot of this ring of `depth`, that of `back` turns before; `lent`: only the box of that number does
     far     threads of all roles write it
@@ -264,11 +264,12 @@ class Flag:
 @dataclass(frozen=True)
 class Reach:
     """Lines that follow write or read what other blocks see (`whose`: of this one, or of the `other`), each thread a part; or start
-    what `teams` of a block do one behind the other."""
+    what `teams` of a block do one behind the other; `of`: so many, a tile each."""
 
     what: str
     write: bool
     whose: str = "own"
+    of: int = 0
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ fills. A slot goes back when the last product that reads it is over, at the late
 ring has a further one. A product is awaited where its values are touched, or when it has been under way for a turn.
 
 Sums in tensor memory are a ring as well: who multiplies into a slot fills it, who loads from it reads it, each from the first such
-statement of a turn to the next turn. A slot that threads read themselves goes back behind the last of their reads, where their warp meets.
-Fences of that memory stand in front of what tells others of a load or of where it lies, and behind
+statement of a turn to the next turn. A slot that threads read themselves goes back behind the last of their reads, where their warp meets;
+one that bulk stores read, when the thread that started them has waited for them. Teams that take tiles by turns begin a tile's products one
+behind the other. Fences of that memory stand in front of what tells others of a load or of where it lies, and behind
 what a role was told, before it works there.
 """
 
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from autocomp.tile.plan import Barrier, Began, Block, Box, Count, Done, Node, Reads, Signal, TensorMemory, Touch, walk
+from autocomp.tile.plan import Barrier, Began, Block, Box, Count, Done, Group, Node, Reach, Reads, Signal, TensorMemory, Touch, walk
 
 Body = tuple[Node, ...]
 Rings = dict[str, Signal]
@@ -78,11 +79,12 @@ class _Role:
 
     def __init__(self, rings: Rings, body: Body, name: str) -> None:
         self.rings, self.producer, self.lone = rings, name == "producer", False
-        self.read = _read(body)
-        self.counted = {n.queue for n in _own(body) if isinstance(n, Count) and not n.begin}
-        self.stored = {n.ring for n in _own(body) if isinstance(n, Box) and n.do == "store"}
+        self.read, self.whole = _read(body), [*_own(body)]
+        self.counted = {n.queue for n in self.whole if isinstance(n, Count) and not n.begin}
+        self.stored = {n.ring for n in self.whole if isinstance(n, Box) and n.do == "store"}
+        self.loop = ""  # the one around what `_body` is at
         self.again: set[str] = set()  # rings whose turns another loop goes over behind what `_last` is at
-        self.sums = {n.ring: n.do for n in _own(body) if isinstance(n, TensorMemory) and n.ring}
+        self.sums = {n.ring: n.do for n in self.whole if isinstance(n, TensorMemory) and n.ring}
 
     def all(self, body: Body) -> Body:
         s = State()
@@ -122,8 +124,14 @@ class _Role:
     def _body(self, body: Body, s: State, later: Names) -> Body:
         """`later`: rings that are read behind the statements, in whatever turn."""
         out: list[Node] = []
+        turn = next((n for n in body if isinstance(n, Reach) and n.of), None)
+        last = _last_product(body) if turn else -1
         for i, n in enumerate(body):
-            if isinstance(n, Block) and (n.role or _speaks(n)):
+            if n is turn and turn:
+                out += [Signal("wait", "order", "order", turn.of), n]
+            elif isinstance(n, Box) and n.do == "over":
+                out += self._read_by_stores(n)
+            elif isinstance(n, Block) and (n.role or _speaks(n)):
                 out += self._block(n, s, later | _read(body[i + 1 :]))
             elif isinstance(n, Count) and not n.begin:
                 if not (i and isinstance(body[i - 1], Count)):
@@ -152,13 +160,15 @@ class _Role:
                 elif isinstance(n, Signal) and (n.do, n.what) == ("fill", "full") and self._again(n.queue, s):
                     out.append(replace(self._said("wait", "empty", n.queue, s), back=n.back))
                 out.append(n)
+            if turn and i == last:
+                out.append(Signal("arrive", "order", "order", turn.of))
         return tuple(out)
 
     def _block(self, n: Block, s: State, later: Names) -> list[Node]:
         if n.role:
             return [replace(n, body=_Role(self.rings, n.body, n.role).all(n.body))]
-        before, outer, lone = [*self._in_front(n, s)], s.number, self.lone
-        s.number, self.lone = {**outer, **dict(n.numbers)}, n.lone
+        before, outer, lone, loop = [*self._in_front(n, s)], s.number, self.lone, self.loop
+        s.number, self.lone, self.loop = {**outer, **dict(n.numbers)}, n.lone, n.again or loop
         if n.again:
             later |= _read(n.body)
             end = self._end(n.body, s, later)
@@ -169,7 +179,7 @@ class _Role:
             head = s.again(self._end(n.body, head, later), n.again)
             s.full, s.held, s.flights, s.told, s.did, s.known = head.full, head.held, head.flights, head.told, head.did, head.known
         body = self._body(n.body, s, later)
-        s.number, self.lone = outer, lone
+        s.number, self.lone, self.loop = outer, lone, loop
         if n.again:
             s.known -= _turned(n)
             s.filled |= {x.queue for x in _own(n.body) if isinstance(x, Signal) and x.do == "fill" and x.depth == n.turns}
@@ -212,6 +222,15 @@ class _Role:
             if not back or q in later:
                 when = "never" if q == lent else "again" if f.since else ""
                 yield replace(self._said("arrive", "empty", q, s), back=back, when=when, loop=f.since)
+
+    def _read_by_stores(self, n: Box) -> list[Node]:
+        """A thread has started the stores of a tile: the slot that they read goes back, or where the ring has another, that of the tile
+        before, for which nobody waits long; in the next tile's first turn, where it has been lent."""
+        if n.ring not in self.counted:
+            return []
+        takers = next(x.times for x in self.whole if isinstance(x, Count) and x.queue == n.ring and not x.begin)
+        behind, back, when = (0, n.back, "first") if n.lent is not None else (n.places, takers, "again") if n.depth > takers else (0, 0, "")
+        return [Done(behind, of="stores"), Signal("arrive", "empty", n.ring, n.depth, back=back, when=when, loop=self.loop if when else "")]
 
     # ---- sums in tensor memory
     def _in_front(self, n: TensorMemory | Block, s: State) -> Iterator[Node]:
@@ -281,7 +300,13 @@ def _turned(n: Block) -> set[str]:
 
 def _speaks(n: Block) -> bool:
     """Whether a block has what is of matter here."""
-    return any(isinstance(x, SPEAKS) or (isinstance(x, Block) and x.role) for x in walk(n.body))
+    return any(isinstance(x, SPEAKS) or (isinstance(x, Block) and x.role) or (isinstance(x, Box) and x.do == "over") for x in walk(n.body))
+
+
+def _last_product(body: Body) -> int:
+    """The place of the statement with which the last product of all has begun."""
+    last = max(i for i, n in enumerate(body) if any(isinstance(x, Began) for x in walk((n,))))
+    return last if isinstance(body[last], Block) else next(i for i, n in enumerate(body) if i > last and isinstance(n, Group))
 
 
 def _read(body: Body) -> Names:

@@ -25,7 +25,7 @@ from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, each_box, find_box
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placement import ALIGN
 
-from autocomp.tile.plan import Box, Count, Done, Fence, Reads, Signal
+from autocomp.tile.plan import Box, Count, Fence, Reads, Signal
 from autocomp.tile.program import Loop, Stmt
 from autocomp.tile.steps import Scheme, Steps, each, sayings, stmt_of, told
 
@@ -178,20 +178,14 @@ def leave(at: WarpSpecialisedPrinter, b: Beside, number: int) -> None:
     with at.block("if (threadIdx.x % 128 == 0)"):
         with at.each(x.repeats, "m"), at.each(x.groups, "g"):
             part_store(at, x, number, f"{near} + (m * {x.groups} + g) * {BOX_BYTES}", place)
-        if at.persistent:
-            _give_back(at, b)
+        at.plan(Box("box", "over", places=x.count * x.parts, ring=b.turn, depth=b.slots))
     if at.persistent:
         at.plan(Count(b.turn, f"{b.turn} += {at.facts.takers};", times=at.facts.takers))
 
 
-def _give_back(at: WarpSpecialisedPrinter, b: Beside) -> None:
-    """Behind a tile's stores: the slot that they have read, or where there is another, that of the tile before, which takes no waiting."""
-    takers = at.facts.takers
-    if b.slots == takers:
-        behind, back, when = 0, 0, ""
-        text = f"ac_barrier_arrive({_barrier(at, b, _slot(at, b)[0], False)});"
-    else:
-        behind, back, when = b.out.count * b.out.parts, takers, "again"
-        text = f"if ({b.turn} >= {takers}) ac_barrier_arrive({_barrier(at, b, f'({b.turn} - {takers}) % {b.slots}', False)});"
-    at.plan(Done(behind, f"ac_bulk_wait<{behind}>();", "stores"))
-    at.plan(Signal("arrive", "empty", b.turn, b.slots, text, back, when, "wave_of" if at.stream else "tile"))
+def spelt(at: WarpSpecialisedPrinter, b: Beside, n: Signal) -> str:
+    """A slot is given back by the thread that has waited for its stores; of halves: one has come, the parity is its number."""
+    if b.halves:
+        return f"ac_barrier_wait({at.memory} + {b.barrier} + 8 * (wave / 4), {n.number or 0});"
+    slot, _ = mbarriers.turn(f"({b.turn} - {n.back})" if n.back else b.turn, b.slots)
+    return f"{f'if ({b.turn} >= {n.back}) ' if n.back else ''}ac_barrier_arrive({_barrier(at, b, slot, False)});"

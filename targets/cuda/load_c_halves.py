@@ -35,7 +35,7 @@ from autocomp.targets.cuda.tma_store import (
 )
 from autocomp.targets.simt.expressions import STORED
 
-from autocomp.tile.plan import Box, Count, Done, Fence, Signal
+from autocomp.tile.plan import Box, Count, Done, Fence, Reads, Signal
 from autocomp.tile.program import Loop, Stmt
 from autocomp.tile.steps import Scheme, Steps, loops, sayings, told
 
@@ -92,7 +92,7 @@ def at_cut(at: WarpSpecialisedPrinter, second: bool) -> None:
     assert b is not None
     if second:
         half = b.boxes.count // 2
-        at.plan(_come(at, b, 0))
+        at.plan(Reads((b.turn,)))
         at.put(f"unsigned {b.turn}[{16 * half}];")
         with _boxes(at, b, False), at.over(4, "q"):
             at.plan(_box(b, "read"))
@@ -100,7 +100,7 @@ def at_cut(at: WarpSpecialisedPrinter, second: bool) -> None:
         # A barrier of threads does not wait for matrix loads under way (products of other warps hold them up); the fence does. Without it
         # the second half overtook the last of them in 7 to 14 of 100 runs (H200, clusters of 2, 2026-11-21).
         at.put(f"ac_keep({b.turn});")
-        at.plan(Fence("ac_async_fence();"), team_meets(at), Count(b.turn, ""))
+        at.plan(Fence("ac_async_fence();"), team_meets(at), Count(b.turn, "", number="1"))
     with at.block("if (threadIdx.x % 128 == 0)"):
         if not second:
             at.plan(Done(0, "ac_bulk_wait<0>();", "stores"))
@@ -123,7 +123,7 @@ def leave(at: WarpSpecialisedPrinter, maps: Sequence[Stmt]) -> None:
     assert b is not None
     number, value, half = descriptor_of(at, b.out), b.store.srcs[0], b.out.count // 2
     name, kind = at.names.of(b.copy.dst), STORED[at.bufs[b.copy.dst].dtype.name]
-    at.plan(_come(at, b, 1))
+    at.plan(Reads((b.turn,)))
     with _boxes(at, b, True):
         with at.over(4, "q"):
             at.plan(_box(b, "read"))
@@ -140,7 +140,7 @@ def leave(at: WarpSpecialisedPrinter, maps: Sequence[Stmt]) -> None:
         at.plan(read_by_engine((half - 1) * b.out.parts), team_meets(at), _box(b, "write"))
         store_box(at, b.out, value, _slot(at, b, False))
         send_box(at, b.out, number, _slot(at, b, False), _box(b, "write"))
-    at.plan(Count(b.turn, ""))
+    at.plan(Count(b.turn, "", number="0"))
 
 
 @contextmanager
@@ -163,11 +163,6 @@ def _slot(at: WarpSpecialisedPrinter, b: Beside, second: bool) -> str:
 def _box(b: Beside, do: str) -> Box:
     """Box b of a half: both halves lie in one place, and each fills it anew."""
     return Box("half", do, (("b", 1),), b.boxes.count // 2, b.turn, 1)
-
-
-def _come(at: WarpSpecialisedPrinter, b: Beside, phase: int) -> Signal:
-    """A half has come."""
-    return Signal("wait", "full", b.turn, 1, f"ac_barrier_wait({_barrier(at, b)}, {phase});")
 
 
 def _swizzled(b: Beside) -> str:

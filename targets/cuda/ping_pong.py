@@ -8,8 +8,9 @@ while one runs its epilogue, the products of the next have the matrix units.
                serial r0                                await this warpgroup's turn
                  ..                                     serial r0
                store out = y                              ..
-                                                        let the next warpgroup begin
                                                         store out = y
+
+Where the next warpgroup may begin follows from where the tile's last product does (`tile.signals`).
 
 The order also keeps waits sound: a wait by parity must not look past a slot that another warpgroup has yet to see filled, and the
 warpgroup before has seen every slot of its tile.
@@ -23,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda.facts import Facts
 
-from autocomp.tile.plan import Count, Signal
-from autocomp.tile.program import Stmt, walk
-from autocomp.tile.steps import Act, Scheme, Steps, inside, of_tile
+from autocomp.tile.plan import Count, Reach, Signal
+from autocomp.tile.program import walk
+from autocomp.tile.steps import Act, Scheme, Steps, of_tile
 
 if TYPE_CHECKING:
     from autocomp.targets.cuda.queues import Queue
@@ -34,12 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PingPong:
-    """`teams` consuming warpgroups; `order`: offset of their barriers in shared memory; `last`: the product behind which the next one
-    begins."""
+    """`teams` consuming warpgroups; `order`: offset of their barriers in shared memory."""
 
     teams: int
     order: int
-    last: Stmt
 
     @property
     def wave(self) -> str:
@@ -54,38 +53,22 @@ class AwaitTurn(Scheme):
     says = "await this warpgroup's turn"
 
 
-@dataclass(frozen=True)
-class PassTurn(Scheme):
-    """The next warpgroup may begin."""
-
-    says = "let the next warpgroup begin"
-
-
 def ping_pong(steps: Steps, facts: Facts) -> Steps:
-    """Puts the order of warpgroups around a tile's products."""
-    order = facts.order
-    if order is None:
-        return steps
-
-    def change(body: Steps) -> Steps:
-        last = next(k for k, n in enumerate(body) if order.last in inside((n,))) + 1
-        return (Act(AwaitTurn()), *body[:last], Act(PassTurn()), *body[last:])
-
-    return of_tile(steps, change)
+    """Puts the order of warpgroups in front of a tile's products."""
+    return of_tile(steps, lambda body: (Act(AwaitTurn()), *body)) if facts.order else steps
 
 
 def find_ping_pong(at: WarpSpecialisedPrinter, teams: int) -> PingPong | None:
     """Raises UnsupportedOp where warpgroups would meet in more than the copied factors."""
     if teams == 1:
         return None
-    products = [s for s, _ in walk(at.p.body) if s.op == "mma"]
     if not at.persistent or at.stream or at.memory == "own" or at.placer.laid:
         raise at.placer.refuse("warpgroups take turns at the tiles of blocks that stay and are in no cluster")
     if any(s.op == "reduce" for s, _ in walk(at.p.body)) or at.place.staged or at.place.cleared:
         raise at.placer.refuse("warpgroups that take turns share no memory but for copied factors")
     if any(len([x for x in loops if x.kind != "grid"]) > 1 or any(x.until for x in loops) for _, loops in walk(at.p.body)):
         raise at.placer.refuse("a tile's turns of a ring are counted where one loop of fixed length takes them")
-    return PingPong(teams, at.place.reserve(8 * teams, 8), products[-1])
+    return PingPong(teams, at.place.reserve(8 * teams, 8))
 
 
 def barriers(at: WarpSpecialisedPrinter, t: PingPong) -> None:
@@ -102,19 +85,17 @@ def counters(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -
 
 
 def begin(at: WarpSpecialisedPrinter) -> None:
-    """Prints the wait for this warpgroup's turn."""
-    t = at.order
-    assert t is not None
-    text = f"ac_barrier_wait({at.memory} + {t.order} + 8 * (team - 1), (turn + (team == 1)) % 2);"
-    at.plan(Signal("wait", "order", "order", t.teams, text))
+    """A tile's products begin."""
+    at.plan(Reach("products", True, "teams", at.takers))
 
 
-def pass_on(at: WarpSpecialisedPrinter) -> None:
-    """Let the next warpgroup begin."""
+def spelt(at: WarpSpecialisedPrinter, n: Signal) -> str:
+    """The wait for this warpgroup's turn; or it lets the next one begin."""
     t = at.order
     assert t is not None
-    text = f"if (lane == 0) ac_barrier_arrive({at.memory} + {t.order} + 8 * (team % {t.teams}));"
-    at.plan(Signal("arrive", "order", "order", t.teams, text))
+    if n.do == "wait":
+        return f"ac_barrier_wait({at.memory} + {t.order} + 8 * (team - 1), (turn + (team == 1)) % 2);"
+    return f"if (lane == 0) ac_barrier_arrive({at.memory} + {t.order} + 8 * (team % {t.teams}));"
 
 
 def skip(at: WarpSpecialisedPrinter, t: PingPong, queues: Sequence[Queue]) -> None:

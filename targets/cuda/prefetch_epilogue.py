@@ -39,14 +39,14 @@ class Ask(Scheme):
 
 def prefetch_epilogue(steps: Steps, facts: Facts) -> Steps:
     """Starts the loads of copies that follow a product's loop in front of it."""
-    if facts.parts or facts.stream:
+    if facts.parts or facts.stream or facts.order:
         return steps
 
     def change(body: Steps) -> Steps:
         out: list[Step] = []
         for k, n in enumerate(body):
             if isinstance(n, Over) and n.loop and facts.rings(n.loop):
-                behind = takewhile(lambda m: not isinstance(m, Act) and not (isinstance(m, Over) and m.loop), body[k + 1 :])
+                behind = takewhile(lambda m: not (isinstance(m, Over) and m.loop), body[k + 1 :])
                 out += [Act(Ask(s)) for m in behind if (s := stmt_of(m)) and not by(m, LoadC) and _waits_packed(facts, s, n.loop)]
             out.append(n)
         return tuple(out)

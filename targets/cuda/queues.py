@@ -74,6 +74,10 @@ def spelt(at: WarpSpecialisedPrinter, n: Signal) -> str:
     """A signal about a ring's slot: of a warp that has read it, to all producers that write into it."""
     if n.do == "fill":
         return ""
+    if n.what == "order":
+        return ping_pong.spelt(at, n)
+    if at.load_c and n.queue == at.load_c.turn and (at.load_c.halves or n.do == "arrive"):
+        return load_c.spelt(at, at.load_c, n)
     q, full = at.rings[n.queue], n.what == "full"
     slot, phase = turn(at, q, f"({q.name} - {n.back})" if n.back else n.number)
     of = barrier(at, q, slot, full)

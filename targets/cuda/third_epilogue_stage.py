@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import queues
 from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.interleave_epilogue import BoxByBox
 from autocomp.targets.cuda.load_c import LoadC
@@ -22,7 +21,7 @@ from autocomp.targets.cuda.team_placer import ROWS
 from autocomp.targets.cuda.tma import CHUNK, Bulk
 from autocomp.targets.cuda.tma_store import BOX_BYTES, PLACES, ThirdStage
 
-from autocomp.tile.plan import Done, Signal
+from autocomp.tile.plan import Box
 from autocomp.tile.program import Loop, Stmt
 from autocomp.tile.steps import Over, Step, Steps, bodies, by, sayings, stmt_of, told
 
@@ -68,5 +67,4 @@ def _found(at: Facts, loop: Loop, rest: Step) -> ThirdStage | None:
 def give_back(at: WarpSpecialisedPrinter, q: Queue, turn: str) -> None:
     """In a tile's first turn, while its product runs: what a warpgroup's first warp, which starts its stores, kept of the tile before."""
     with at.block(f"if ({turn} == 0 && {q.name} > 0 && wave % 4 == 0 && lane == 0)"):
-        at.plan(Done(0, "ac_bulk_wait<0>();", "stores"))
-        at.plan(Signal("arrive", "empty", q.name, q.depth, back=1, when="first", loop=turn, far=queues.readers(at, q) > 1))
+        at.plan(Box("box", "over", ring=q.name, depth=q.depth, back=1, lent=PLACES - 1))

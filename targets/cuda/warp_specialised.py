@@ -109,7 +109,7 @@ class WarpSpecialisedPrinter(Printer):
         if isinstance(n, Barrier) and n.agents == self.agents:
             return n.text or f"ac_barrier_sync(1, {TEAM * self.workers});"
         if isinstance(n, Done):
-            return f"ac_team_wait<{0 if n.whole else n.behind}>();"
+            return f"ac_bulk_wait<{n.behind}>();" if n.of == "stores" else f"ac_team_wait<{0 if n.whole else n.behind}>();"
         return queues.spelt(self, n) if isinstance(n, Signal) else super().words(n)
 
     @kept_property
@@ -362,5 +362,4 @@ ACTS: dict[type[Scheme], Callable[[WarpSpecialisedPrinter, Any], None]] = {  # w
     prefetch_epilogue.Ask: lambda at, x: prefetch_epilogue.ask(at, x.copy),
     AddUp: lambda at, x: add_up(at),
     ping_pong.AwaitTurn: lambda at, x: ping_pong.begin(at),
-    ping_pong.PassTurn: lambda at, x: ping_pong.pass_on(at),
 }

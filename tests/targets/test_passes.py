@@ -149,9 +149,6 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
  grid i0, i1 persistent=yes
 +  await this warpgroup's turn
    acc = fill 0.0
-     acc += mma in0_t, in1_t
-+  let the next warpgroup begin
-   gelu_t = map gelu(cast(f16, acc))
 """),
     "stream_k": (GELU, TILE, TEAM | {"stream_k": True}, (), """
      acc += mma in0_t, in1_t

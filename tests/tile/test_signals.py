@@ -7,7 +7,24 @@ from dataclasses import replace
 import pytest
 
 from autocomp.tile.check_plan import problems
-from autocomp.tile.plan import Agents, Began, Block, Box, Count, Fence, Group, Line, Node, Reads, Signal, TensorMemory, Touch, walk
+from autocomp.tile.plan import (
+    Agents,
+    Began,
+    Block,
+    Box,
+    Count,
+    Done,
+    Fence,
+    Group,
+    Line,
+    Node,
+    Reach,
+    Reads,
+    Signal,
+    TensorMemory,
+    Touch,
+    walk,
+)
 from autocomp.tile.plan import Barrier as Meet
 from autocomp.tile.signals import place_signals
 from autocomp.tile.synchronise import synchronise
@@ -160,3 +177,37 @@ def test_a_row_that_two_loops_read_is_awaited_in_the_first_and_given_back_in_the
                               "wait full q", "read", "count", "count", "wait empty q --2", "fill full q --2", "copy",
                               "read", "arrive empty q", "wait empty q --3", "fill full q --3", "copy"]  # fmt: skip
     assert problems(synchronise(body)) == []
+
+
+def test_teams_that_take_tiles_by_turns_pass_their_turn_on_behind_a_tile_s_last_product():
+    reach, others = Reach("products", True, "teams", 2), Count("q", "", turns=True)
+    first = Count("q", "", begin=True, turns=True)
+    role = Block("if (team == 0)", (begin("q"), tiles(loop(FILL))), role="producer")
+    body = (*BEGIN, role, first, tiles(reach, loop(*product("q")), KEEP, others))
+    assert consumer(body) == ["wait order order", "wait full q", "fresh", "product", "done 1", "arrive empty q -1 again", "count",
+                              "arrive order order", "done 0", "arrive empty q -1", "touch", "touch", "count"]  # fmt: skip
+    assert problems(synchronise(body), 2) == []
+    alone = consumer((*BEGIN, role, first, tiles(reach, *product("q"), KEEP, others)))
+    assert alone[alone.index("product") + 1] == "arrive order order"
+
+
+@pytest.mark.parametrize("depth, back", [(1, ["done 0", "arrive empty c"]), (2, ["done 4", "arrive empty c -1 again"])])
+def test_a_slot_that_bulk_stores_read_goes_back_when_they_have_and_of_the_tile_before_where_there_are_two(depth, back):
+    box = Box("box", "read", (("b", 1),), 4, "c", depth)
+    boxes = lambda do: Block("for b", (replace(box, do=do),), again="b", turns=4)
+    stores = Block("if (thread == 0)", (boxes("store"), replace(box, do="over", place=())))
+    met = Fence("", ""), Meet("warpgroup")
+    count = Count("c", "")
+    consumed = tiles(Reads(("c",)), boxes("read"), boxes("write"), *met, stores, count), Done(0, of="stores")
+    body = kernel((tiles(Signal("fill", "full", "c", depth), count),), consumed, "c")
+    assert consumer(body) == ["wait full c", *back, "count", "done 0"]
+    assert problems(synchronise(body)) == []
+    once = kernel((Signal("fill", "full", "c", 1),), (*consumed[0].body[:-1], consumed[1]), "c")
+    assert consumer(once) == ["wait full c", "done 0"]
+
+
+def test_a_slot_that_was_lent_for_boxes_goes_back_in_the_next_tile_s_first_turn():
+    over = Block("if (first)", (Box("box", "over", ring="q", depth=3, back=1, lent=2),))
+    (done, back) = (n for n in walk(place_signals(kernel((tiles(loop(FILL)),), (tiles(loop(*product("q"), over)),)))) if n in over.body or
+                    (isinstance(n, Done) and n.of == "stores") or (isinstance(n, Signal) and n.when == "first"))  # fmt: skip
+    assert (done, back) == (Done(0, of="stores"), Signal("arrive", "empty", "q", 3, back=1, when="first", loop="it"))
