@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from math import prod
 
 from autocomp.cost.chip import F32, Chip, Memory
@@ -84,10 +85,13 @@ class CoreModel:
         rows, cols = (cols, rows) if last in rows else (rows, cols)
         factors = [a for a in d.operands if a.factor]
         plain = d.roles.form == "contract" and all(a.constant or not a.guarded for a in factors) and not d.roles.batch
+        if all(a.element == 1 for a in factors):  # four steps of depth of the broadcast factor are one read, or lie packed
+            plain = plain and all(a.constant or not a.contiguous for a in factors if a.axes.intersection(cols))
         if plain and any(a.constant and a.axes.intersection(rows) for a in factors):
-            near, far, depth = (prod(d.extent[x] for x in side) for side in (cols, rows, [a.name for a in d.roles.depth]))
-            beside = 1 + sum(last in a.axes for a in d.operands if not a.factor)
-            if store_apart(near, far, depth, self.chip.lanes(), beside):
+            beside = takewhile(cols.__contains__, reversed(d.grid))  # an image's rows and columns, not images
+            near, far, depth = (prod(d.extent[x] for x in side) for side in (beside, rows, [a.name for a in d.roles.depth]))
+            apart = 1 + sum(last in a.axes for a in d.operands if not a.factor)
+            if store_apart(near, far, depth, self.chip.lanes(), apart):
                 self._apart = True
                 return cols, rows
         return rows, cols

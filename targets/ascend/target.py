@@ -52,7 +52,7 @@ class AscendTarget:
 
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises DoesNotFit or UnsupportedOp for what `emit` refuses: by the tiles in a core's memories and the flags of its queues."""
-        self._check(kernel)
+        self._check(kernel, schedule)
         if schedule.instruction == SCALAR:
             emit_elements(kernel, self.chip, ())  # an element at a time, which needs no room
         else:
@@ -60,24 +60,29 @@ class AscendTarget:
 
     @sizes_apart
     def printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
-        self._check(kernel)
+        self._check(kernel, schedule)
         if schedule.instruction == SCALAR:
             return emit_elements(kernel, self.chip, header)
         less = set() if roles_of(kernel).scores == "f16" else {"half_scores"}
         return emit(derive(kernel, schedule), self.chip, header, [d for d in schedule.directives if d not in less])
 
-    def _check(self, kernel: Kernel) -> None:
-        """Raises UnsupportedOp for a kernel that has no text on the chip, whatever its schedule."""
-        self._printed_for(kernel)
+    def _check(self, kernel: Kernel, schedule: Schedule) -> None:
+        """Raises UnsupportedOp for a kernel that has no text on the chip under such a schedule."""
+        self._printed_for(kernel, schedule)
         types = [e.dtype for s in kernel.stores for e in postorder(s.value)]
         check_types([*types, *(a.type.dtype for a in (*kernel.inputs, *kernel.outputs))], kernel.name, self.chip.title)
 
-    def _printed_for(self, kernel: Kernel) -> None:
+    def _printed_for(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises UnsupportedOp where the chip's cores are of a form that no kernel here is printed for."""
+        roles = roles_of(kernel)
+        products = roles.form in ("contract", "chain", "online") and schedule.instruction != SCALAR
         for feature, row in table()["unprinted"].items():
-            if feature in self.chip.features and (row["of"] == "any" or roles_of(kernel).form in ("contract", "chain", "online")):
-                raise UnsupportedOp(f"chip {self.chip.name} has {row['what']}; {row['why']}", where=kernel.name,
-                                    hint="take ascend:910b or another chip without it; prices of this one can be asked")  # fmt: skip
+            if feature not in self.chip.features or (row["of"] != "any" and not products):
+                continue
+            names = {"chip": architecture(self.toolchain.arch), "printed": architecture(str(table()["arch"])), "factor": roles.factor}
+            what, why = (row[x].format(**names) for x in ("what", "why"))
+            raise UnsupportedOp(f"chip {self.chip.name} has {what}; {why}", where=kernel.name,
+                                hint="take ascend:910b or another chip without it; prices of this one can be asked")  # fmt: skip
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:
         """Raises what `emit` would; gives the directives that take effect."""

@@ -215,3 +215,14 @@ def test_results_that_lanes_store_apart_have_a_price() -> None:
     limits = load_chip("cpu").limits
     assert apart(512, 64) == apart(512, 4) == 0
     assert apart(512, 2) == pytest.approx(1024 * limits["gather"]) and apart(2**16, 2) == pytest.approx(2**17 * limits["run"])
+
+
+@pytest.mark.parametrize(("images", "element", "apart"), [(1, "f32", True), (4, "f32", True), (1, "u8", False), (4, "u8", False)])
+def test_lanes_run_along_channels_where_the_printer_lets_them(images: int, element: str, apart: bool) -> None:
+    """49 of 64 lanes of an image of 7 x 7, and no others beside them; channels of pixels in bytes are not read four at a time."""
+    x, w = (f"{d}[{s}]" for d, s in ((element, f"{images}, 512, 7, 7"), (element.replace("u", "i"), "512, 512, 1, 1")))
+    casts = '%a = cast(x, to="i32")\n%b = cast(w, to="i32")\n' if element == "u8" else ""
+    conv = f"%0 = conv({'%a, %b' if casts else 'x, w'}, lo=[0, 0], hi=[0, 0], strides=[1, 1], dilations=[1, 1], groups=1)"
+    d = demand_of(kernel(f"graph g\ninput x: {x}\nparam w: {w} = random(1)\n{casts}{conv}\noutput y = %0\n"))
+    model = CoreModel(d, cpu_chip("zen4"))
+    assert (model._apart, len(model.cols)) == (apart, 2 if images > 1 and not apart else 1)
