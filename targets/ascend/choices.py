@@ -11,14 +11,14 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 
 if TYPE_CHECKING:
-    from autocomp.targets.ascend.vector import VectorPart
+    from autocomp.targets.ascend.vector_core import VectorCore
 
 
 def is_mask(o: Operand) -> bool:
     return o.kind.startswith(MASK)
 
 
-def wide(v: VectorPart, o: Operand, kind: str, lane: str) -> Operand:
+def wide(v: VectorCore, o: Operand, kind: str, lane: str) -> Operand:
     """A value of that kind; a new one where it had fewer elements."""
     if o.kind == kind:
         return o
@@ -29,7 +29,7 @@ def wide(v: VectorPart, o: Operand, kind: str, lane: str) -> Operand:
     return d
 
 
-def indices(v: VectorPart, e: Aff, lane: str) -> Operand:
+def indices(v: VectorCore, e: Aff, lane: str) -> Operand:
     """The value of an index expression at every element of tiles with lanes along `lane`. Raises UnsupportedOp for rows along two axes
     or expressions not affine."""
     rows = [a for a, n in v.g.rows if n > 1]
@@ -57,7 +57,7 @@ def indices(v: VectorPart, e: Aff, lane: str) -> Operand:
     return d
 
 
-def compared(v: VectorPart, a: Operand, b: Operand, mode: str) -> Operand:
+def compared(v: VectorCore, a: Operand, b: Operand, mode: str) -> Operand:
     """A bit an element."""
     kind, lane = joined(a, b)
     x, y = wide(v, a, kind, lane), b if b.kind == "number" else wide(v, b, kind, lane)
@@ -68,7 +68,7 @@ def compared(v: VectorPart, a: Operand, b: Operand, mode: str) -> Operand:
     return mask
 
 
-def mask_of(v: VectorPart, kind: str, lane: str) -> Operand:
+def mask_of(v: VectorCore, kind: str, lane: str) -> Operand:
     """Room for a bit an element."""
     bytes_ = v.g.bytes(MASK + kind, lane)
     v.names += 1
@@ -77,7 +77,7 @@ def mask_of(v: VectorPart, kind: str, lane: str) -> Operand:
     return mask
 
 
-def selected(v: VectorPart, mask: Operand, a: Operand, b: Operand) -> Operand:
+def selected(v: VectorCore, mask: Operand, a: Operand, b: Operand) -> Operand:
     """a where the bit is set, else b."""
     kind, lane = joined(Operand("", mask.kind.removeprefix(MASK), mask.lane), a, b)
     if MASK + kind != mask.kind:  # a condition of fewer elements than what is chosen
@@ -99,8 +99,15 @@ def joined(*given: Operand) -> tuple[str, str]:
     return ("full" if len(kinds) > 1 else kinds.pop() if kinds else "stat"), lanes[0] if lanes else ""
 
 
-def _free_copies(v: VectorPart, *pairs: tuple[Operand, Operand]) -> None:
+def _free_copies(v: VectorCore, *pairs: tuple[Operand, Operand]) -> None:
     """Operands that were widened for one instruction."""
     for made, given in pairs:
         if made is not given:
             v.release(made)
+
+
+def numbered(v: VectorCore, x: Operand) -> Operand:
+    """A bit an element as 1 or 0; another value as it is."""
+    if not is_mask(x):
+        return x
+    return selected(v, x, Operand("1.0f", "number"), Operand("0.0f", "number"))

@@ -22,7 +22,7 @@ from autocomp.ir.types import I32, I64
 from autocomp.tile.program import Buf, Loop, Stmt, TileProgram, Value, walk
 
 if TYPE_CHECKING:
-    from autocomp.targets.ascend.vector import VectorPart
+    from autocomp.targets.ascend.transfers import Transfers
 
 
 def named(p: TileProgram) -> TileProgram:
@@ -93,7 +93,7 @@ def _replaced(body: tuple[Loop | Stmt, ...], by: dict[int, tuple[Stmt, ...]]) ->
     return tuple(out)
 
 
-def looked_up(v: VectorPart, name: str, e: Gather, kind: str, lane: str) -> Operand:
+def looked_up(v: Transfers, name: str, e: Gather, kind: str, lane: str) -> Operand:
     """The value of a look-up. Raises UnsupportedOp for tables of other integers and open sizes."""
     t, at = v.p.tensor(str(e.tensor)), v.value(e.index[-1].name)  # type: ignore[attr-defined]
     known = at.element == WORD and at.kind in ("line", "full")

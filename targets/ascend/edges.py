@@ -18,12 +18,12 @@ from autocomp.ir.body import Expr, Map
 from autocomp.tile.program import Value
 
 if TYPE_CHECKING:
-    from autocomp.targets.ascend.vector import VectorPart
+    from autocomp.targets.ascend.vector_core import VectorCore
 
 SIDE = 8  # elements of a block
 
 
-def cut(v: VectorPart, e: Expr) -> tuple[Expr, Step] | None:
+def cut(v: VectorCore, e: Expr) -> tuple[Expr, Step] | None:
     """What such a mask keeps, and where, if that is a tile which nobody reads otherwise; None for other expressions."""
     if not isinstance(e, Map) or e.fn != "where" or not v.row or len(v.g.lanes) == 0:
         return None
@@ -39,7 +39,7 @@ def cut(v: VectorPart, e: Expr) -> tuple[Expr, Step] | None:
     return found if mask_of(e, v.row, o.lane) == found else None
 
 
-def masked(v: VectorPart, x: Operand, s: Step) -> Operand:
+def masked(v: VectorCore, x: Operand, s: Step) -> Operand:
     """The tile with that mask."""
     name, t = f"lanes_{s.kind}", table()
     if name not in v.depth:

@@ -13,19 +13,19 @@ from autocomp.targets.ascend.operand import Operand
 from autocomp.ir.types import DType
 
 if TYPE_CHECKING:
-    from autocomp.targets.ascend.vector import VectorPart
+    from autocomp.targets.ascend.transfers import Transfers
 
 SPREAD = 16  # elements of a row that are copied for one that is wanted, at most
 
 
-def strided(v: VectorPart, r: Region) -> int:
+def strided(v: Transfers, r: Region) -> int:
     """How far neighbours of a row lie apart, where they are neither side by side nor in other rows; else 0."""
     kind, lane = v.g.kind(r.axes, v.p.name)
     step = r.step.get(lane, 0)
     return step if kind == "full" and 1 < step <= SPREAD and v.true[lane] != "1" and not is_turned(v, r) else 0
 
 
-def picked(v: VectorPart, name: str, r: Region, dtype: DType, step: int, load: Callable[[str, Region, DType], Operand]) -> Operand:
+def picked(v: Transfers, name: str, r: Region, dtype: DType, step: int, load: Callable[[str, Region, DType], Operand]) -> Operand:
     """Every `step`th element of rows: `load` copies what lies between too, and a look-up by their offsets leaves it out."""
     kind, lane = v.g.kind(r.axes, v.p.name)
     n = v.g.lanes[lane]
@@ -47,14 +47,14 @@ def picked(v: VectorPart, name: str, r: Region, dtype: DType, step: int, load: C
     return d
 
 
-def is_turned(v: VectorPart, r: Region) -> bool:
+def is_turned(v: Transfers, r: Region) -> bool:
     """Whether neighbours in memory are of different rows of a tile."""
     wide = [a for a, n in v.g.rows if n > 1]
     kind, lane = v.g.kind(r.axes, v.p.name)
     return kind == "full" and v.true[lane] != "1" and r.step.get(lane, 0) != 1 and [r.step.get(a, 0) for a in wide] == [1]
 
 
-def turned(v: VectorPart, name: str, r: Region, dtype: DType) -> Operand:
+def turned(v: Transfers, name: str, r: Region, dtype: DType) -> Operand:
     """A tile whose rows run along another axis in memory: copied as it lies there, then turned."""
     (row, rows), = ((a, n) for a, n in v.g.rows if n > 1)
     _, lane = v.g.kind(r.axes, v.p.name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autocomp.targets.ascend.choices import joined, mask_of, selected, wide
+from autocomp.targets.ascend.choices import joined, mask_of, numbered, selected, wide
 from autocomp.targets.ascend.operand import WORD, Operand
 from autocomp.targets.ascend.tables import table
 
@@ -16,7 +16,7 @@ from autocomp.ir.types import I64, DType
 from autocomp.tile.program import Stmt
 
 if TYPE_CHECKING:
-    from autocomp.targets.ascend.vector import VectorPart
+    from autocomp.targets.ascend.vector_core import VectorCore
 
 HEADER = "autocomp_ascend_words.h"
 LOWEST = -(2**31)
@@ -27,24 +27,24 @@ def number(n: int) -> Operand:
     return Operand(f"({LOWEST + 1} - 1)" if n == LOWEST else str(n), "number", element=WORD)
 
 
-def as_word(v: VectorPart, o: Operand) -> Operand:
+def as_word(v: VectorCore, o: Operand) -> Operand:
     """A whole number or a truth value as a word."""
-    o = v.numbered(o)
+    o = numbered(v, o)
     return o if o.element == WORD else _cast(v, o, WORD)
 
 
-def as_float(v: VectorPart, o: Operand) -> Operand:
+def as_float(v: VectorCore, o: Operand) -> Operand:
     """A word in single precision, rounded."""
     return _cast(v, o, "float") if o.element == WORD else o
 
 
-def _cast(v: VectorPart, o: Operand, element: str) -> Operand:
+def _cast(v: VectorCore, o: Operand, element: str) -> Operand:
     d = v.temporary(o.kind, o.lane, element=element)
     v.v([f"Cast({d.name}, {o.name}, RoundMode::CAST_RINT, {v.g.elements(o.kind, o.lane)});"], (o,), d)
     return d
 
 
-def computed(v: VectorPart, e: Map, args: list[Operand], dying: list[Operand]) -> Operand:
+def computed(v: VectorCore, e: Map, args: list[Operand], dying: list[Operand]) -> Operand:
     """An integer of others; those that are `dying` are not read again."""
     if e.fn == "cast":
         x = as_word(v, args[0])
@@ -66,7 +66,7 @@ def computed(v: VectorPart, e: Map, args: list[Operand], dying: list[Operand]) -
     return d
 
 
-def _alike(v: VectorPart, args: list[Operand]) -> list[Operand]:
+def _alike(v: VectorCore, args: list[Operand]) -> list[Operand]:
     """Operands as words with as many elements each."""
     words = [as_word(v, o) for o in args]
     kind, lane = joined(*words)
@@ -77,13 +77,13 @@ def _alike(v: VectorPart, args: list[Operand]) -> list[Operand]:
     return out
 
 
-def _free(v: VectorPart, made: list[Operand], given: list[Operand]) -> None:
+def _free(v: VectorCore, made: list[Operand], given: list[Operand]) -> None:
     for o in made:
         if o not in given:
             v.release(o)
 
 
-def _call(v: VectorPart, row: dict[str, object], d: Operand, xs: list[Operand], n: object) -> None:
+def _call(v: VectorCore, row: dict[str, object], d: Operand, xs: list[Operand], n: object) -> None:
     """d = a function of operands of a kind."""
     temps = [v.temporary(d.kind, d.lane, element=WORD) for _ in range(int(str(row.get("temps", 0))))]
     v.v([f"{row['call']}({', '.join(o.name for o in (d, *xs, *temps))}, {n});"], tuple(xs), d, *temps)
@@ -91,7 +91,7 @@ def _call(v: VectorPart, row: dict[str, object], d: Operand, xs: list[Operand], 
         v.release(t)
 
 
-def compared(v: VectorPart, a: Operand, b: Operand, mode: str) -> Operand:
+def compared(v: VectorCore, a: Operand, b: Operand, mode: str) -> Operand:
     """A bit an element."""
     xs = _alike(v, [a, b])
     kind, lane = xs[0].kind, xs[0].lane
@@ -102,7 +102,7 @@ def compared(v: VectorPart, a: Operand, b: Operand, mode: str) -> Operand:
     return mask
 
 
-def chosen(v: VectorPart, mask: Operand, a: Operand, b: Operand) -> Operand:
+def chosen(v: VectorCore, mask: Operand, a: Operand, b: Operand) -> Operand:
     """a where the bit is set, else b: the bit becomes 1 or 0, a factor of both."""
     truth = selected(v, mask, Operand("1.0f", "number"), Operand("0.0f", "number"))
     xs = _alike(v, [truth, a, b])
@@ -115,7 +115,7 @@ def chosen(v: VectorPart, mask: Operand, a: Operand, b: Operand) -> Operand:
     return d
 
 
-def byte(v: VectorPart, x: Operand, to: DType) -> Operand:
+def byte(v: VectorCore, x: Operand, to: DType) -> Operand:
     """The lowest 8 bits of a word in single precision."""
     d, t = v.temporary(x.kind, x.lane), v.temporary(x.kind, x.lane, element=WORD)
     call = "ac_byte" if to.kind == "i" else "ac_unsigned_byte"
@@ -124,14 +124,14 @@ def byte(v: VectorPart, x: Operand, to: DType) -> Operand:
     return d
 
 
-def combined(v: VectorPart, fn: str, state: Operand, x: Operand) -> None:
+def combined(v: VectorCore, fn: str, state: Operand, x: Operand) -> None:
     """state = fn(state, x), in place."""
     _call(v, table()["words"][fn], state, [state, x], v.g.elements(state.kind, state.lane))
     v.release(x)
 
 
 # ---- copies
-def arrived(v: VectorPart, name: str, got: Operand, dtype: DType) -> Operand:
+def arrived(v: VectorCore, name: str, got: Operand, dtype: DType) -> Operand:
     """What was copied: of 64 bits the low half, statistics a block a row."""
     dense = got.kind == "stat"
     if dtype == I64:
@@ -145,7 +145,7 @@ def arrived(v: VectorPart, name: str, got: Operand, dtype: DType) -> Operand:
     return d
 
 
-def _low(v: VectorPart, name: str, got: Operand) -> Operand:
+def _low(v: VectorCore, name: str, got: Operand) -> Operand:
     g = v.g
     d = v.temporary(got.kind, got.lane, name, WORD)
     rows, n = (g.count, g.pitch(got.lane)) if got.kind == "full" else (1, g.slots if got.kind == "stat" else g.pitch(got.lane))
@@ -155,7 +155,7 @@ def _low(v: VectorPart, name: str, got: Operand) -> Operand:
     return d
 
 
-def _offsets(v: VectorPart, step: int, n: int) -> tuple[Operand, str]:
+def _offsets(v: VectorCore, step: int, n: int) -> tuple[Operand, str]:
     """Byte offsets of every `step`th of words, `n` of them, and their name as an instruction reads them."""
     at, t = place(v, "places", n), place(v, "line", n, "float")
     v.v([f"ac_offsets({at.name}, {t.name}, {step}, {n});"], (), at, t)
@@ -163,7 +163,7 @@ def _offsets(v: VectorPart, step: int, n: int) -> tuple[Operand, str]:
     return at, f"{at.name}.ReinterpretCast<uint32_t>()"
 
 
-def place(v: VectorPart, hint: str, n: int, element: str = WORD) -> Operand:
+def place(v: VectorCore, hint: str, n: int, element: str = WORD) -> Operand:
     """Room for so many words."""
     v.names += 1
     o = Operand(f"{hint}{v.names}", "place", "", v.ub.take(n * 4), element)
@@ -171,7 +171,7 @@ def place(v: VectorPart, hint: str, n: int, element: str = WORD) -> Operand:
     return o
 
 
-def compacted(v: VectorPart, o: Operand) -> Operand:
+def compacted(v: VectorCore, o: Operand) -> Operand:
     """Statistics side by side."""
     d = v.temporary("stat", "", element=WORD)
     places, bits = _offsets(v, v.g.elements("stat", "") // v.g.slots, v.g.slots)
@@ -181,7 +181,7 @@ def compacted(v: VectorPart, o: Operand) -> Operand:
 
 
 # ---- reductions
-def folded(v: VectorPart, s: Stmt, x: Operand) -> Operand:
+def folded(v: VectorCore, s: Stmt, x: Operand) -> Operand:
     """One value a lane from all rows of a tile, or one a row from its lanes, which are turned into rows first: half of the rows at a time.
     Raises UnsupportedOp."""
     g = v.g
