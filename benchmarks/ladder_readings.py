@@ -168,7 +168,7 @@ def _product(step: Mapping[str, Any], chip: Chip) -> float | None:
     width = n if turned else k * kb
     vectors = {"aic", "aiv"} <= step["cores"].keys()  # they make fractals of it first
     nz = "zN" in layout or "NZ" in layout or ("ND unaligned" in layout and vectors)
-    odd = "ND unaligned" in layout and not nz and cols * element % 32 > 0
+    odd = 1 - gcd(int(cols * element), 32) / 32 if "ND unaligned" in layout and not nz else 0.0
     line, run = chip.memories[0].line, int(n * k * element if nz else width * element)
     begin = gcd(run, line)  # where tiles' rows begin
     b = Side(n * k * element, run, kb, turned and run > line > begin, odd, begin)

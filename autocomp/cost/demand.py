@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import TypeGuard
 
 from autocomp.cost.chip import F32
@@ -58,8 +58,8 @@ class Piece:
 class Demand:
     """What does not depend on the schedule. `extent`: of every axis, symbols at their hint; `grid`: output axes, in order; `narrow`:
     copies of less than 16 bytes a step in depth, for each row and for each column of a tile (`cost.copies`), of them `words` of 4 and 8,
-    which are asynchronous; `cut`: a factor's rows are no multiple of a memory sector's 32 bytes; `products`: operations of each
-    contraction and the output axes that it varies with;
+    which are asynchronous; `cut`: share of a factor's rows that do not begin at a memory sector's 32 bytes; `products`: operations of
+    each contraction and the output axes that it varies with;
     `packed`: vector operations, where those that make a factor work on whole registers of its narrow types; `ends`: (reduced axis, row
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
@@ -74,7 +74,7 @@ class Demand:
     narrow: tuple[float, float] = (0.0, 0.0)
     words: tuple[float, float] = (0.0, 0.0)
     pieces: tuple[Piece, ...] = ()
-    cut: bool = False
+    cut: float = 0.0
     products: tuple[tuple[float, frozenset[str]], ...] = ()
     packed: float = 0.0
     ends: tuple[str, str, int] | None = None
@@ -134,7 +134,8 @@ def demand_of(k: Kernel) -> Demand:
     nodes = list(postorder(*(s.value for s in k.stores)))
     free = free_axes(tuple(s.value for s in k.stores))
     x = count(nodes, free, roles, [a.name for a in k.axes], extent)
-    moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, int(constant("sector")))
+    sector = int(constant("sector"))
+    moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, sector)
              for a in k.inputs} | {a.name: float(a.type.bytes) for a in k.outputs}
     read = sum(moved[a.name] for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
@@ -143,10 +144,11 @@ def demand_of(k: Kernel) -> Demand:
              words=x.words)  # fmt: skip
     operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
     rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
+    odd = max((1 - gcd(b, sector) / sector for b in rows), default=0.0)
     alike = len({o.element >= F32 for o in operands if o.factor}) == 1  # else what is made of the narrower one waits for it
     narrow, words = narrow_copies(k, F32)
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), narrow, words if alike else (0.0, 0.0),
-                  _pieces(k, nodes, moved, roles), any(b % constant("sector") for b in rows), tuple(x.products), x.vector - x.spared,
+                  _pieces(k, nodes, moved, roles), odd, tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making)  # fmt: skip
 

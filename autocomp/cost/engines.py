@@ -3,7 +3,7 @@ way out, and vector cores beside them. Engines work at the same time where their
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from autocomp.cost.chip import F32, Chip
@@ -19,17 +19,55 @@ KEPT_ROWS, KEPT_CALLS = int(constant("kept_rows")), int(constant("kept_calls"))
 SUM = F32  # bytes of an element of a sum
 
 
-def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
-                odd: bool = False, left: float = 1.0) -> Cost:  # fmt: skip
-    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side by side in a
-    tile's copy of each factor (0: along the depth); `odd`: rows of a factor do not begin at blocks of 32 bytes; `left`: share of
-    its blocks that a mask leaves the slowest core. Equations of each pipe: `cost.pipes`.
+@dataclass(frozen=True)
+class Tiles:
+    """Tiles of a product under a schedule, in whole fractals, and what the slowest core has of them.
 
-    The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
-    scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
-    side, for so many rounds more: of a tile, or of all tiles of a core where rounds run on from tile to tile (`persistent`). A block's
-    weights pass the cube core's engines one after another, and vector cores want their product that many rounds later.
+    m, n, depth: of a tile and a step. steps: of a tile, in the mean, by the share that a mask leaves; rounds: tiles of the slowest core;
+    per_core: its share of all cores' work, times the cores. products: of a step (attention has two). halves: scores stay in half
+    precision; sums: columns that a sum of weights adds to those of values; piece: columns of scores that leave L0C at once.
     """
+
+    s: Schedule
+    chip: Chip
+    roles: Roles
+    work: Work
+    bytes: int  # of a factor's element
+    m: int
+    n: int
+    depth: int
+    steps: float
+    rounds: int
+    per_core: float
+    products: int
+    halves: bool = False
+    sums: int = 0
+    piece: int = 0
+
+    @property
+    def online(self) -> bool:
+        return self.roles.form == "online"
+
+    @property
+    def in_turn(self) -> bool:
+        """Do cube and vector cores wait for each other in every step?"""
+        return self.online and not self.s.softmax_overlap
+
+    @property
+    def ends(self) -> int:
+        """Times that engines fall idle one after another."""
+        return 1 if self.s.persistent and not self.in_turn else self.rounds
+
+    def rate(self, memory: str) -> float:
+        return self.chip.memory(memory).bandwidth / self.chip.cores
+
+    def drain(self, columns: int) -> float:
+        """Seconds in which sums of so many columns leave L0C."""
+        return self.chip.limits["drain"] + self.m * columns * SUM / self.rate("l0c")
+
+
+def tiles_of(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, left: float) -> Tiles:
+    """Sizes of a schedule's tiles, and how their scores leave L0C."""
     tile, grain = dict(s.tile), dict(zip(("rows", "cols", "depth"), chip.granule))
 
     def size(role: str) -> int:
@@ -37,96 +75,135 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
         return -(-whole // grain[role]) * grain[role]
 
     m, n, depth = size("rows"), size("cols"), size("depth")
-    steps = -(-roles.extent("depth") // max(1, depth)) * left  # of a tile, in the mean
+    steps = -(-roles.extent("depth") // max(1, depth)) * left
     rounds = -(-work.tiles // chip.cores)
-    rate = lambda memory: chip.memory(memory).bandwidth / chip.cores
-    per_core = rounds * chip.cores / work.tiles * left
-    online = roles.form == "online"
-    in_turn = online and not s.softmax_overlap
-    ends = 1 if s.persistent and not in_turn else rounds  # times that engines fall idle one after another
-    products = max(1, len(roles.depths))
-    flops = 2.0 * m * n * depth * steps * products
-    moved = depth * steps * (m + n * products) * bytes_
-    scores = m * depth * steps * SUM if online else 0  # through memory to the vector cores, and back in half precision
-    out = m * n * SUM * (steps if online else 1)
-    part = fed_at_once(m, n, depth, bytes_, chip)
-    handed = rounds * steps * chip.numbers["handed_over"] * chip.limits["handover"]
-    lim, flags = chip.limits, rounds * steps * products * -(-depth // part)
-    sides = (m, products * n)
-    copied = [copy_to_l1(Side(depth * x * bytes_, (run or depth) * bytes_, odd=odd), chip) for x, run in zip(sides, runs)]
-    halves = online and not in_turn and "half_scores" in s.directives
-    own_sums = chip.granule[1] if online and "mma_row_sums" in s.directives else 0  # columns that a sum of weights adds to those of values
-    piece = columns_at_once(m, n + own_sums, depth, chip) if halves else depth  # of scores that leave at once
-    if m * (n + own_sums + (2 * piece if halves else piece)) * SUM > chip.memory("l0c").capacity:
-        own_sums = 0
-    flops += 2.0 * m * own_sums * depth * steps
-    if halves or (online and "handed_fractals" in s.directives):  # weights lie in memory as in L1
-        copied[0] = copy_to_l1(Side(depth * m * bytes_, depth * m * bytes_), chip)
-    in_order = {"tile", "line", "kept", "kept line"}.intersection(roles.steps)
-    if halves and not in_order and runs[1] == n and roles.extent("depth") % depth == 0:  # neighbouring rows are copied as longer ones
-        copied[1] = copy_to_l1(Side(depth * products * n * bytes_, depth // piece * n * bytes_), chip)
-    used = work.vector or work.special or online
-    vector = per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
-    arriving = rounds * (out + scores / (2 if halves else 1)) * chip.cores / lim["ub_in"] if used else 0.0
-    if halves:  # of each weight all but its exponential is for two at once
-        more, beside, added = half_steps(roles.steps, m, depth, steps, chip.granule[1])
-        arriving += rounds * steps * added * chip.cores / lim["ub_in"]
-        calls = chip.numbers["half_calls"] - (chip.numbers["half_sum_calls"] if own_sums else 0)
-        operations = chip.numbers["half_operations"] - (chip.numbers["half_sums"] if own_sums else 0)
-        own = chip.numbers["state_operations"] * m * n + m * (operations * depth + chip.numbers["half_row"]) + beside
-        each = (calls + more) * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
-        vector = per_core * work.special / chip.special + rounds * steps * each
-    elif online:  # beside what is counted of each weight
-        banks = chip.numbers["fused_bank_waits"] if "fused_scale" in s.directives else chip.numbers["bank_waits"]
-        own = chip.numbers["state_operations"] * m * n + banks * m * depth
-        calls = chip.numbers["round_calls"] - chip.numbers["partial_calls"] * ("thread_partials" in s.directives)
-        if own_sums:
-            calls, own = chip.numbers["round_calls"] - chip.numbers["row_sum_calls"], own - m * depth
-        edges = tuple(x for x in roles.steps if x in ("endless", "mask"))
-        more, beside, _ = half_steps(edges, m, depth, steps, chip.granule[1] // 2)
-        vector += rounds * steps * ((calls + more) * lim["vector_start"] + (own + 2 * beside) * chip.cores / chip.vector["f32"])
-    drain = lambda columns: lim["drain"] + m * columns * SUM / rate("l0c")
-    leaving = rounds * (steps * (depth // piece * drain(piece) + drain(n + own_sums)) if online else drain(n))
+    x = Tiles(s, chip, roles, work, bytes_, m, n, depth, steps, rounds, rounds * chip.cores / work.tiles * left, max(1, len(roles.depths)))
+    halves = x.online and not x.in_turn and "half_scores" in s.directives
+    sums = chip.granule[1] if x.online and "mma_row_sums" in s.directives else 0
+    piece = columns_at_once(m, n + sums, depth, chip) if halves else depth
+    if m * (n + sums + (2 * piece if halves else piece)) * SUM > chip.memory("l0c").capacity:
+        sums = 0
+    return replace(x, halves=halves, sums=sums, piece=piece)
+
+
+def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
+                odd: float = 0.0, left: float = 1.0) -> Cost:  # fmt: skip
+    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side by side in a
+    tile's copy of each factor (0: along the depth); `odd`: share of a factor's rows that do not begin at blocks of 32 bytes; `left`: share
+    of its blocks that a mask leaves the slowest core. Equations of each pipe: `cost.pipes`.
+
+    The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
+    scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
+    side, for so many rounds more: of a tile, or of all tiles of a core where rounds run on from tile to tile (`persistent`).
+    """
+    x = tiles_of(s, chip, roles, work, bytes_, left)
+    lim = chip.limits
+    part = fed_at_once(x.m, x.n, x.depth, bytes_, chip)
+    copied = copies_to_l1(x, runs, odd)
+    vector, arriving = vector_seconds(x)
+    flags = x.rounds * x.steps * x.products * -(-x.depth // part)
+    flops = 2.0 * x.m * (x.n * x.products + x.sums) * x.depth * x.steps
+    fed = x.rounds * x.depth * x.steps * x.products * bytes_ * (x.m / x.rate("l0a") + x.n / x.rate("l0b"))
+    left_l0c = x.steps * (x.depth // x.piece * x.drain(x.piece) + x.drain(x.n + x.sums)) if x.online else x.drain(x.n)
     t = {
-        "copies to L1": rounds * steps * sum(copied),
-        "copies to L0": flags * lim["feed"] + rounds * depth * steps * products * bytes_ * (m / rate("l0a") + n / rate("l0b")),
-        "matrix unit": flags * lim["product"] + rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
-        "copies from L0C": leaving,
+        "copies to L1": x.rounds * x.steps * sum(copied),
+        "copies to L0": flags * lim["feed"] + fed,
+        "matrix unit": flags * lim["product"] + x.rounds * flops / (chip.matrix_rate(work.matrix_dtype) / chip.cores),
+        "copies from L0C": x.rounds * left_l0c,
         "vector cores": vector,
         "copies to vector cores": arriving,
     }
-    chain = ["matrix unit"]
-    if 2 * part * max(m, n) * bytes_ > chip.memory("l0a").capacity:
-        chain.append("copies to L0")
-    if 2 * depth * (m + n) * bytes_ > chip.memory("l1").capacity:
-        chain.append("copies to L1")
-    if 2 * m * n * SUM > chip.memory("l0c").capacity or in_turn:
-        chain.append("copies from L0C")
-    chain += ["vector cores", "copies to vector cores"] if in_turn else []
+    handed = x.rounds * x.steps * chip.numbers["handed_over"] * lim["handover"]
     alternating = 0.0
-    if online and not in_turn:
-        late = max(1, s.stages - 1)
-        t = {x: v * (1 + late * ends / (steps * rounds)) for x, v in t.items()}
-        slots = late + 1 + 2  # of factors: of the round behind, of those under way, and one that they are copied to meanwhile
-        room = 2 * slots * depth * n * bytes_ + m * (depth + n) * 2 <= chip.memory("l1").capacity
-        if not room or slots + 2 > lim["events"]:  # without the last one copies wait for what is fed late, and it for them
-            alternating = t["copies to L1"] + t["copies to L0"] / products
-        weights = rounds * steps * copied[0]  # other factors are there before they are wanted
-        product = (t["copies to L0"] + t["matrix unit"]) / products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
-        if halves and 2 * m * (n + own_sums + piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait
-            alone = t["matrix unit"] * (1 + piece / depth) / 2
-            t["sums' way"] = alone + rounds * steps * (drain(n + own_sums) + max(0, depth // piece - 2) * drain(piece))
-        t["weights' way"] = (weights + product + handed * 2 / chip.numbers["handed_over"]) / late
-    core = together((sum(t[x] for x in chain), *(v for x, v in t.items() if x not in chain)), chip.numbers["pipes_power"])
-    core = max(core, alternating)
+    if x.online and not x.in_turn:
+        t, alternating = side_by_side(x, t, copied[0], handed)
+    chain = one_after_another(x, part)
+    core = max(together((sum(t[c] for c in chain), *(v for c, v in t.items() if c not in chain)), chip.numbers["pipes_power"]), alternating)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
+    moved = x.depth * x.steps * (x.m + x.n * x.products) * bytes_
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"
-    waits = ends * (lim["tile"] + (lim["handover"] if online and not in_turn else 0.0)) + (handed if in_turn else 0.0)
+    waits = x.ends * (lim["tile"] + (lim["handover"] if x.online and not x.in_turn else 0.0)) + (handed if x.in_turn else 0.0)
     launch = launch_time(chip, chip.cores)
-    bound = max(t, key=lambda x: t[x]) if max(t.values()) >= sum(t[x] for x in chain) / 2 else "matrix unit"
+    bound = max(t, key=lambda c: t[c]) if max(t.values()) >= sum(t[c] for c in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch
     return Cost(seconds, bound if seconds - launch >= launch else "launch", (*t.items(), ("waits", waits), ("launch", launch)))
+
+
+def copies_to_l1(x: Tiles, runs: tuple[int, int], odd: float) -> tuple[float, float]:
+    """Seconds a step of the copies of the factor with the rows and of the others."""
+    sides = ((x.m, runs[0], 0.0 if x.online else odd), (x.products * x.n, runs[1], odd))  # weights begin at blocks
+    own, others = (copy_to_l1(Side(x.depth * n * x.bytes, (run or x.depth) * x.bytes, odd=o), x.chip) for n, run, o in sides)
+    if x.halves or (x.online and "handed_fractals" in x.s.directives):  # weights lie in memory as in L1
+        own = copy_to_l1(Side(x.depth * x.m * x.bytes, x.depth * x.m * x.bytes), x.chip)
+    in_order = {"tile", "line", "kept", "kept line"}.intersection(x.roles.steps)
+    whole = runs[1] == x.n and x.roles.extent("depth") % x.depth == 0
+    if x.halves and whole and not in_order:  # neighbouring rows are copied as longer ones
+        others = copy_to_l1(Side(x.depth * x.products * x.n * x.bytes, x.depth // x.piece * x.n * x.bytes), x.chip)
+    return own, others
+
+
+def vector_seconds(x: Tiles) -> tuple[float, float]:
+    """Seconds of vector instructions, and of what arrives from the cube core for them. In an online contraction scores pass memory to the
+    vector cores, and weights come back in half precision."""
+    chip, work, lim, has = x.chip, x.work, x.chip.limits, x.chip.numbers
+    m, n, depth = x.m, x.n, x.depth
+    scores = m * depth * x.steps * SUM if x.online else 0
+    out = m * n * SUM * (x.steps if x.online else 1)
+    used = work.vector or work.special or x.online
+    vector = x.per_core * (work.vector / chip.vector["f32"] + work.special / chip.special)
+    arriving = x.rounds * (out + scores / (2 if x.halves else 1)) * chip.cores / lim["ub_in"] if used else 0.0
+    if x.halves:  # of each weight all but its exponential is for two at once
+        more, beside, added = half_steps(x.roles.steps, m, depth, x.steps, chip.granule[1])
+        arriving += x.rounds * x.steps * added * chip.cores / lim["ub_in"]
+        calls = has["half_calls"] - (has["half_sum_calls"] if x.sums else 0)
+        operations = has["half_operations"] - (has["half_sums"] if x.sums else 0)
+        own = has["state_operations"] * m * n + m * (operations * depth + has["half_row"]) + beside
+        each = (calls + more) * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
+        vector = x.per_core * work.special / chip.special + x.rounds * x.steps * each
+    elif x.online:  # beside what is counted of each weight
+        banks = has["fused_bank_waits"] if "fused_scale" in x.s.directives else has["bank_waits"]
+        own = has["state_operations"] * m * n + banks * m * depth
+        calls = has["round_calls"] - has["partial_calls"] * ("thread_partials" in x.s.directives)
+        if x.sums:
+            calls, own = has["round_calls"] - has["row_sum_calls"], own - m * depth
+        edges = tuple(e for e in x.roles.steps if e in ("endless", "mask"))
+        more, beside, _ = half_steps(edges, m, depth, x.steps, chip.granule[1] // 2)
+        vector += x.rounds * x.steps * ((calls + more) * lim["vector_start"] + (own + 2 * beside) * chip.cores / chip.vector["f32"])
+    return vector, arriving
+
+
+def one_after_another(x: Tiles, part: int) -> list[str]:
+    """Engines that wait for each other, since a memory between them has no room for two slots; `part`: depth that is fed at once."""
+    size = lambda memory: x.chip.memory(memory).capacity
+    chain = ["matrix unit"]
+    if 2 * part * max(x.m, x.n) * x.bytes > size("l0a"):
+        chain.append("copies to L0")
+    if 2 * x.depth * (x.m + x.n) * x.bytes > size("l1"):
+        chain.append("copies to L1")
+    if 2 * x.m * x.n * SUM > size("l0c") or x.in_turn:
+        chain.append("copies from L0C")
+    return chain + (["vector cores", "copies to vector cores"] if x.in_turn else [])
+
+
+def side_by_side(x: Tiles, t: dict[str, float], weights: float, handed: float) -> tuple[dict[str, float], float]:
+    """Times of engines where the second product runs some rounds late, with what passes several of them in order, and the time of copies
+    and feeds that take turns for want of a slot. A block's weights pass the cube core's engines one after another, and vector cores want
+    their product that many rounds later. `weights`: seconds of a step's copies of them to L1; `handed`: of all hand-overs."""
+    chip, steps = x.chip, x.rounds * x.steps
+    late = max(1, x.s.stages - 1)
+    t = {c: v * (1 + late * x.ends / steps) for c, v in t.items()}
+    slots = late + 1 + 2  # of factors: of the round behind, of those under way, and one that they are copied to meanwhile
+    room = 2 * slots * x.depth * x.n * x.bytes + x.m * (x.depth + x.n) * 2 <= chip.memory("l1").capacity
+    short = not room or slots + 2 > chip.limits["events"]  # without the last one copies wait for what is fed late, and it for them
+    alternating = t["copies to L1"] + t["copies to L0"] / x.products if short else 0.0
+    product = (t["copies to L0"] + t["matrix unit"]) / x.products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
+    if x.halves and 2 * x.m * (x.n + x.sums + x.piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait
+        alone = t["matrix unit"] * (1 + x.piece / x.depth) / 2
+        t["sums' way"] = alone + steps * (x.drain(x.n + x.sums) + max(0, x.depth // x.piece - 2) * x.drain(x.piece))
+    # other factors are there before they are wanted
+    t["weights' way"] = (steps * weights + product + handed * 2 / chip.numbers["handed_over"]) / late
+    return t, alternating
 
 
 def half_steps(steps: tuple[str, ...], m: int, depth: int, blocks: float, column: int) -> tuple[float, float, float]:

@@ -22,15 +22,15 @@ class Side:
     """A factor's share of one step of the depth: bytes, the bytes of a contiguous run of its copy to L1, how many steps one copy is for.
 
     cut: runs do not begin at lines of memory, so each touches one line more, or less than one where they begin at multiples of so many
-    bytes (`begin`). odd: rows do not begin at blocks of 32 bytes, so each
-    block of a fractal is put together from two and is a run of its own.
+    bytes (`begin`). odd: share of rows that do not begin at blocks of 32 bytes:
+    each block of a fractal is put together from two of theirs.
     """
 
     bytes: float
     run: float
     steps: float = 1.0
     cut: bool = False
-    odd: bool = False
+    odd: float = 0.0
     begin: int = 0
 
 
@@ -91,7 +91,8 @@ def copy_to_l1(s: Side, chip: Chip) -> float:
     """Seconds a step of copying a factor to L1: a start for each copy and each run, and the bytes."""
     lim, rate = chip.limits, chip.memory("l1").bandwidth / chip.cores
     if s.odd:
-        return lim["l1_start"] / s.steps + s.bytes / BLOCK * lim["l1_row"] + s.bytes / rate
+        row = (1 - s.odd) * lim["l1_row"] + s.odd * -(-s.run // BLOCK) * lim["l1_block"]
+        return lim["l1_start"] / s.steps + s.bytes / s.run * row + s.bytes / rate
     wide = lines(s.run, chip.memories[0].line, s.cut, s.begin)
     return lim["l1_start"] / s.steps + wide * (s.bytes / s.run * lim["l1_row"] + s.bytes / rate)
 

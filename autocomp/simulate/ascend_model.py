@@ -57,7 +57,8 @@ class Event(ctypes.Structure):
     """Of the model's header: what a core does, in the order in which it says so."""
 
     _fields_ = [("kind", ctypes.c_int), ("pipe", ctypes.c_int), ("key", ctypes.c_int), ("name", ctypes.c_char_p),
-                *((n, ctypes.c_long) for n in ("amount", "near", "far", "runs", "conflicts")), ("place", ctypes.c_int)]  # fmt: skip
+                *((n, ctypes.c_long) for n in ("amount", "near", "far", "runs", "split", "conflicts")),
+                ("place", ctypes.c_int)]  # fmt: skip
 
 
 WORK, SET, WAIT, CROSS_SET, CROSS_WAIT, BARRIER = range(6)

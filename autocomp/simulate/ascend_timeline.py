@@ -98,7 +98,8 @@ class _Prices:
         vectors = chip.cores * lim["vector_cores"]
         pipe = PIPES[e.pipe]
         if pipe == "MTE2" and cube:
-            return lim["l1_start"] + e.runs * lim["l1_row"] + e.far / min(rate("l1"), self.read), 0.0
+            rows = e.runs * lim["l1_row"] + e.split * lim["l1_block"]
+            return lim["l1_start"] + rows + e.far / min(rate("l1"), self.read), 0.0
         if pipe in ("MTE2", "MTE3"):
             mine, shared = (lim["ub_in"], self.read) if pipe == "MTE2" else (lim["ub_out"], self.write)
             late = lim["ub_start"] - lim["ub_issue"] if pipe == "MTE2" else 0.0
@@ -152,7 +153,7 @@ def _wait(p: _Pipe, until: float, cause: str) -> None:
 
 def _said(name: str, e: Event) -> str:
     if e.far:
-        return f"{name}: {e.far} bytes in {e.runs} runs"
+        return f"{name}: {e.far} bytes in {e.runs} runs" + (f" and {e.split} blocks of others" if e.split else "")
     if PIPES[e.pipe] == "M":
         return f"{name}: {e.amount} multiply-adds"
     repeats = e.amount or -(-e.near // 256)

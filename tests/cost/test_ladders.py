@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from autocomp.cost.chip import shipped
-from autocomp.cost.pipes import Product, Side, lines, memory_seconds, product_time, spilled, together
+from autocomp.cost.pipes import Product, Side, copy_to_l1, lines, memory_seconds, product_time, spilled, together
 from autocomp.cost.threads import WARP, Round, Sums, block_time, conflicts, grid_time, sums_in_buffer, sums_in_memory
 from benchmarks.ladders import FITTED, main, order, rows, summary
 
@@ -37,8 +37,10 @@ def test_each_mechanism_costs_what_it_should() -> None:
     assert product_time(Product(96, 128, 128, 256, 64, a, b, slots=1), chip) > 1.5 * best
     assert product_time(Product(96, 128, 128, 256, 64, a, b, drained=False), chip) > best
     assert product_time(Product(96, 128, 128, 256, 64, Side(16384, 128), Side(32768, 128)), chip) > 1.5 * best
-    apart = Product(96, 128, 128, 256, 64, a, Side(32768, 512, 4, odd=True))  # every block of 32 bytes is a run of its own
-    assert product_time(apart, chip) > 2 * best
+    apart = Product(96, 128, 128, 256, 64, a, Side(32768, 512, 4, odd=15 / 16))  # blocks put together from two of memory's
+    assert product_time(apart, chip) > 1.5 * best
+    row = copy_to_l1(Side(64 * 512, 512, odd=15 / 16), chip) * chip.clock / 64  # data_copy, unaligned: 31.8 clocks
+    assert 29 < row < 31.8 and copy_to_l1(Side(80, 80), chip) < copy_to_l1(Side(80, 80, odd=0.5), chip)
     # runs of 640 bytes at multiples of 640, that is of 128: each touches two lines of 512; anywhere, one and a quarter and one more
     assert (lines(640, 512, True, 128), lines(640, 512, True), lines(640, 512, False)) == (1.6, 1.8, 1.0)
     (row_major,) = [r for r in rows() if r.ladder == "catlass_tiling" and r.step == "B row major" and r.measured > 250]

@@ -24,7 +24,7 @@ NORM = graph({"x": "f16[64, 128]", "w": "f16[128, 64]"}, "%0 = matmul(x, w)\n%1 
 
 
 def event(kind, pipe, key=0, name=b"Add", **more):
-    zero = dict.fromkeys(("amount", "near", "far", "runs", "conflicts"), 0)
+    zero = dict.fromkeys(("amount", "near", "far", "runs", "split", "conflicts"), 0)
     return Event(kind, pipe, key, name, *({**zero, **more}.values()), -1)
 
 
@@ -46,6 +46,9 @@ def test_no_flag_no_stall_and_a_barrier_waits_for_its_own_pipe():
     assert not free.stalls
     slow, fast = (timeline("k", [[event(0, 1, amount=8, conflicts=n)]], CHIP, 1, "f16", (0.0, 0.0)) for n in (8, 0))
     assert slow.seconds - fast.seconds == pytest.approx(8 / CHIP.clock) and slow.conflicts == 8
+    rows = ({"runs": 32, "split": 96}, {"runs": 64})  # of 80 bytes in a factor: half of them begin within a block, if not padded
+    odd, even = (timeline("k", [[event(0, 4, far=5120, **how), event(0, 2)], [], []], CHIP, 1, "f16", (5120.0, 0.0)) for how in rows)
+    assert odd.seconds - even.seconds == pytest.approx(96 * CHIP.limits["l1_block"] - 32 * CHIP.limits["l1_row"])
 
 
 def test_sums_count_what_is_not_drawn():

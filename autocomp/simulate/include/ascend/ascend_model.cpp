@@ -9,7 +9,7 @@ bool stuck(Group &g) {
   return true;
 }
 void note(int kind, int pipe, int key) {
-  if (core->events && core->events->size() < MOST_EVENTS) core->events->push_back({kind, pipe, key, called, 0, 0, 0, 0, 0, -1});
+  if (core->events && core->events->size() < MOST_EVENTS) core->events->push_back({kind, pipe, key, called, 0, 0, 0, 0, 0, 0, -1});
 }
 Event *at_work(int pipe) {
   if (!core->events || core->events->empty() || core->events->size() >= MOST_EVENTS) return nullptr;
@@ -69,13 +69,19 @@ void touch(pipe_t p, const void *at, long bytes, bool write) {
 }
 void shared(pipe_t p, const void *at, long bytes, bool write) {
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
-  if (Event *e = at_work(p)) e->far += bytes, ++e->runs;
+  Event *e = at_work(p);
+  if (e) e->far += bytes;
+  const auto begins = [&](const uint8_t *tensor) {
+    if (e) (from - tensor) % 32 ? e->split += (bytes + 31) / 32 : ++e->runs;
+  };
   if (from < scratch || from >= scratch_end) {
     for (auto &t : allowed)
-      if (t.first <= from && to <= t.second) return;
+      if (t.first <= from && to <= t.second) return begins(t.first);
+    begins(from);
     if (!allowed.empty()) stop("a use of memory outside of its tensor");
     return;
   }
+  begins(scratch);
   if (to > scratch_end) stop("a use behind the end of the scratch memory");
   std::lock_guard<std::mutex> hold(group->lock);
   const int key = core->index * PIPES + p;

@@ -62,7 +62,7 @@ struct Event {  // what a core of the first group does, in the order in which it
   int kind, pipe, key;  // a work; a flag set and waited for; the same between cores; a pipe's barrier. key: which flag
   const char *name;     // of the call
   long amount;          // products: multiply-adds; vector instructions: repeats
-  long near, far, runs; // bytes on chip, bytes of memory and the contiguous pieces that they lie in
+  long near, far, runs, split; // bytes on chip, and of memory; its contiguous pieces that begin at blocks, and blocks of others
   long conflicts;       // repeats' clocks that wait for a bank
   int place;            // TPosition that a copy on chip writes to
 };
