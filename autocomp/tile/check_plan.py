@@ -11,6 +11,7 @@ all blocks of a cluster, or of blocks that share out a row of tiles. What is fol
     values          that products write until their group was waited for
     inboxes         of shared memory of another block, with the mbarrier that counts what comes
     named barriers  two teams each: one waits, or goes on
+    tensor memory   the one thread that issues products is an agent as well (`check_tensor_memory`)
     flags           of global memory, behind a fence of each thread whose writes they stand for; all are clear at the end
     the end         nothing is under way, and a block's shared memory is not touched by others behind it
 
@@ -25,7 +26,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from autocomp.errors import AutocompError
-from autocomp.tile import check_tensor_memory
+from autocomp.tile.check_tensor_memory import Columns, commits, does, end
 from autocomp.tile.happens_before import BOX, ENGINE, FILL, ONE, PRODUCT, THREADS, Agent, Place, Use, World, knows
 from autocomp.tile.plan import (
     Access,
@@ -63,13 +64,15 @@ MBARRIERS = "mbarriers"  # their memory: no engine is shown it by a fence for da
 MOST = 8  # turns of a loop that are tried, and two more
 TILES = 3  # of each team that takes tiles
 ROWS = (1, 2)  # tiles of a row that blocks share out
+ROLES = {-1: "producer", -2: "issuer"}  # agents of a block that are no teams
+NAMES = {-1: "the producer", -2: "the issuing thread"}
 LEVEL = {"wave": 0, "warpgroup": 0, "cluster": 2}  # of a barrier; of others 1
 
 
 @dataclass
 class Team(Agent):
-    """An agent of a block. `team`: its number there, -1 for the producer; `turn`: of each ring; `groups`: products or copies under way, the
-    last one not yet a group; `stores`: those that still read; `tiles`: how many it has passed on."""
+    """An agent of a block. `team`: its number there, below 0 for `ROLES`; `turn`: of each ring; `groups`: products or copies under way, the
+    last one not yet a group; `stores`: those that still read; `tiles`: how many it has passed on; `columns`: its work in tensor memory."""
 
     block: int = 0
     team: int = 0
@@ -78,6 +81,7 @@ class Team(Agent):
     copies: list[list[Use]] = field(default_factory=lambda: [[]])
     stores: list[Use] = field(default_factory=list)
     tiles: int = 0
+    columns: Columns = field(default_factory=Columns)
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,6 @@ class Try:
 def problems(body: Body, takers: int = 1) -> list[str]:
     """What is wrong with a plan; [] if nothing is. `takers`: how many consumers take tiles by turns."""
     nodes = list(walk(body))
-    if any(isinstance(n, TensorMemory) for n in nodes):
-        return check_tensor_memory.problems(body)
     roles = any(isinstance(n, Role) for n in nodes)
     alone = Agents(1, takers, True) if roles else Agents(1, 1, False)
     of = next((n for n in nodes if isinstance(n, Agents)), alone)
@@ -113,7 +115,8 @@ def problems(body: Body, takers: int = 1) -> list[str]:
     filled = frozenset(n.queue for n in nodes if isinstance(n, Signal) and n.do == "fill")
     brought = {x.queue for n in blocks if n.role for x in walk(n.body) if isinstance(x, Signal) and x.do == "fill"}
     private = filled - brought if of.producer else frozenset()
-    return list(dict.fromkeys(x for way in ways for x in Run(of, takers, way, private, depths).all(body)))
+    sums = {n.ring: n.depth for n in nodes if isinstance(n, TensorMemory)}
+    return list(dict.fromkeys(x for way in ways for x in Run(of, takers, way, private, depths, sums).all(body)))
 
 
 def require(body: Body, kernel: str, takers: int = 1) -> None:
@@ -131,12 +134,13 @@ def _may_be_left(n: Block) -> bool:
 
 
 class Run:
-    """One run of a plan. `private`: rings that each team fills for itself."""
+    """One run of a plan. `private`: rings that each team fills for itself; `sums`: those of tensor memory, where there are."""
 
-    def __init__(self, of: Agents, takers: int, way: Try, private: frozenset[str], depths: dict[str, int]) -> None:
-        self.of, self.takers, self.way, self.private, self.depths = of, takers, way, private, depths
-        teams = range(-1 if of.producer else 0, of.teams)
-        self.first, self.w = teams[0], World()
+    def __init__(self, of: Agents, takers: int, way: Try, private: frozenset[str], depths: dict[str, int], sums: dict[str, int]) -> None:
+        self.of, self.takers, self.way, self.private, self.depths, self.sums = of, takers, way, private, depths, sums
+        teams = (*((-1,) if of.producer else ()), *((-2,) if sums else ()), *range(of.teams))
+        self.first, self.each, self.w = teams[0], len(teams), World()
+        self.tiles = max([TILES, *(2 + depth for depth in sums.values())])
         self.teams = [Team(i, self._name(b, t), [0] * (of.blocks * len(teams)), block=b, team=t)
                       for i, (b, t) in enumerate((b, t) for b in range(of.blocks) for t in teams)]  # fmt: skip
         self.w.agents = list(self.teams)
@@ -145,7 +149,7 @@ class Run:
     def _name(self, block: int, team: int) -> str:
         if self.of == Agents(1, 1, False):
             return ""
-        return ("the producer" if team < 0 else f"team {team}") + (f" of block {block}" if self.of.blocks > 1 else "")
+        return NAMES.get(team, f"team {team}") + (f" of block {block}" if self.of.blocks > 1 else "")
 
     def all(self, body: Body) -> list[str]:
         """What is wrong."""
@@ -159,9 +163,10 @@ class Run:
         """With the turn of each loop around, and of a row its piece and the other block."""
         for n in body:
             if isinstance(n, Block):
-                if (n.role and a.team >= 0) or (n.alone and a.team != self.first) or place_of(n.since[0], at) < n.since[1]:
+                others = (n.role and ROLES.get(a.team) not in n.role.split()) or (n.alone and a.team != self.first)
+                if others or place_of(n.since[0], at) < n.since[1]:
                     continue
-                if n.within and not 0 <= a.turn.get(n.within[0], 0) - n.within[1] < TILES * self.way.turns:
+                if n.within and not 0 <= a.turn.get(n.within[0], 0) - n.within[1] < self.tiles * self.way.turns:
                     continue
                 if not self.way.taken and _may_be_left(n):
                     continue
@@ -185,7 +190,7 @@ class Run:
             elif begin > 0 if n.row == "later" else begin == 0 and end < turns:
                 yield at
         elif n.again in ("tile", "wave_of"):
-            for turn in range(1 + len(mine) if tiles else TILES * self.takers if a.team < 0 else TILES):
+            for turn in range(1 + len(mine) if tiles else self.tiles * self.takers if a.team < 0 else self.tiles):
                 yield {**at, n.again: turn, "piece": turn - 1}
         elif n.again:
             times = n.turns or turns
@@ -235,14 +240,21 @@ class Run:
             return self._inbox(n, a)
         elif isinstance(n, Flag):
             return self._flag(n, at, a)
+        elif isinstance(n, TensorMemory):
+            does(self, n, a)
         elif isinstance(n, Reach) and n.whose == "teams":
-            self._use(a, ("turn", a.block), True)
+            self.use(a, ("turn", a.block), True)
         elif isinstance(n, Reach):
             block = at["other"] if n.whose == "other" else a.block
-            self._use(a, (n.what, block), n.write, parts=("threads", a.block), open=n.write)
+            self.use(a, (n.what, block), n.write, parts=("threads", a.block), open=n.write)
         return True
 
-    def _use(self, a: Team, place: Place, write: bool, by: str = ONE, own: bool = False, kept: bool = True, **more: object) -> Use:
+    def slot(self, queue: str, a: Team, back: int = 0) -> Place:
+        """The slot of a ring that an agent's turn has, or had so many turns before."""
+        name, own = self._ring(queue, a)
+        return name, a.block, (a.turn.get(queue, 0) - back) % self.depths.get(queue, self.sums.get(queue, 1)), own
+
+    def use(self, a: Team, place: Place, write: bool, by: str = ONE, own: bool = False, kept: bool = True, **more: object) -> Use:
         over = a.now if by == ONE and not more.get("open") else None
         return self.w.use(a, Use(place, a.number, write, by, over, **more), _say, own, kept)  # type: ignore[arg-type]
 
@@ -252,7 +264,7 @@ class Run:
             return
         s = n.slots
         slot = at.get("tile", 0) % 2 if n.halves else (at.get(s.turn, 0) + s.ahead) % s.depth if s else 0
-        x = self._use(a, _lone(n.buffer, a, slot), n.write, THREADS, n.own, open=n.lands, level=2 if n.far else 1)
+        x = self.use(a, _lone(n.buffer, a, slot), n.write, THREADS, n.own, open=n.lands, level=2 if n.far else 1)
         if n.lands:
             a.copies[-1].append(x)
 
@@ -260,7 +272,7 @@ class Run:
         if who in ("warpgroup", "wave"):
             return True  # of one team
         each = self.of.teams // self.takers
-        of = each if who == "consumers" else self.of.teams + self.of.producer
+        of = each if who == "consumers" else self.each
         own = a.team if who == "consumers" and self.takers > 1 else 0
         return self.w.comes((who, -1 if who == "cluster" else a.block, own), of * (self.of.blocks if who == "cluster" else 1), a, half)
 
@@ -271,28 +283,25 @@ class Run:
         """An access to a box."""
         if n.name == MBARRIERS:
             if a.team == self.first:
-                self._use(a, (MBARRIERS, a.block), True, open=True)
+                self.use(a, (MBARRIERS, a.block), True, open=True)
             return
         if n.do == "over":
             return
         number, place = place_of(n.place, at) % n.places, _lone(n.name, a, "box")
         if n.ring and n.lent in (None, number):
-            name, own = self._ring(n.ring, a)
-            place = (name, a.block, (a.turn.get(n.ring, 0) - n.back) % n.depth, own)
+            place = self.slot(n.ring, a, n.back)
         if n.do in ("read", "write"):
             if self.of.producer or n.ring:
-                self._use(a, place, n.do == "write", BOX, box=number, open=self.of.producer, level=int(n.far))
+                self.use(a, place, n.do == "write", BOX, box=number, open=self.of.producer, level=int(n.far))
         else:
-            x = self._use(a, place, n.do == "load", ENGINE, kept=n.do == "store", box=number, open=True)
+            x = self.use(a, place, n.do == "load", ENGINE, kept=n.do == "store", box=number, open=True)
             a.stores += [x] if n.do == "store" else []
 
     def _began(self, n: Began, a: Team) -> None:
         group = a.products[-1]
-        group += [self._use(a, ("values", x, a.number), True, PRODUCT, open=True) for x in n.sums]
-        for q in n.queues:
-            name, own = self._ring(q, a)
-            group.append(self._use(a, (name, a.block, a.turn.get(q, 0) % self.depths.get(q, 1), own), False, PRODUCT, open=True))
-        group += [self._use(a, _lone(x, a, "box"), False, PRODUCT, open=True) for x in n.boxes]
+        group += [self.use(a, ("values", x, a.number), True, PRODUCT, open=True) for x in n.sums]
+        group += [self.use(a, self.slot(q, a), False, PRODUCT, open=True) for q in n.queues]
+        group += [self.use(a, _lone(x, a, "box"), False, PRODUCT, open=True) for x in n.boxes]
 
     def _order(self, n: Signal, a: Team) -> bool:
         """Takers begin their products one behind the other."""
@@ -309,17 +318,19 @@ class Run:
         name, own = self._ring(n.queue, a)
         what, far = f"{n.what} of {n.queue}", n.far and not self.way.apart
         key = lambda block: (name, n.what, block, slot, own)
+        if n.do != "wait" and n.queue in self.sums and a.columns.used.get(n.queue) != turn:
+            self.w.says(a, f"hands on {_say((name, a.block, slot, own))} in which it has done nothing")
         if n.do == "wait":
-            self._use(a, (MBARRIERS, a.block), False)
+            self.use(a, (MBARRIERS, a.block), False)
             if not self.w.awaits(key(a.block), a, what, turn // n.depth + (n.what == "full")):
                 return False
             if n.what == "full":
-                self._use(a, (name, a.block, slot, own), False)
-        elif n.do == "fill":
+                self.use(a, (name, a.block, slot, own), False)
+        elif n.do == "fill" and not commits(a):
             parts = self.of.blocks if far else 1
             self.w.arrives(key(a.block), a, what, 1, 0, 1, parts)
             for b in blocks:
-                self._use(a, (MBARRIERS, b), False)
+                self.use(a, (MBARRIERS, b), False)
                 if not n.far or far or turn % self.of.blocks == a.block:
                     lands = self.w.phase(key(b))
                     x = Use((name, b, slot, own), lands.place, True, FILL, lands.over + 1, parts="blocks" if far else None)
@@ -327,11 +338,11 @@ class Run:
                     self.w.arrives(key(b), a, what, 0, 1, 1, parts)
         elif not _skipped(n, at, a.turn.get(n.queue, 0)):
             place = (name, a.block, slot, own)
-            self._use(a, place, False)
+            self.use(a, place, False)
             if held := next((x for x in a.pending if x.place == place), None):
                 self.w.says(a, f"gives back {_say(place)} that {held.who} {'write' if held.write else 'read'}")
             for b in blocks:
-                self._use(a, (MBARRIERS, b), False)
+                self.use(a, (MBARRIERS, b), False)
                 self.w.arrives(key(b), a, what, 1, 0, 1 if own >= 0 else self.of.teams // self.takers * len(blocks), 0)
         return True
 
@@ -343,15 +354,15 @@ class Run:
         elif n.do == "send":
             for b in range(self.of.blocks):
                 if b != a.block:
-                    self._use(a, (MBARRIERS, b), False)
-                    self._use(a, ("inbox", b, a.block), True, parts=("threads", a.block))
+                    self.use(a, (MBARRIERS, b), False)
+                    self.use(a, ("inbox", b, a.block), True, parts=("threads", a.block))
                     self.w.arrives(key(b), a, what, 0, 1, 1, parts)
         elif n.do == "wait":
-            self._use(a, (MBARRIERS, a.block), False)
+            self.use(a, (MBARRIERS, a.block), False)
             return self.w.awaits(key(a.block), a, what, 1)
         else:
             for b in range(self.of.blocks):
-                self._use(a, ("inbox", a.block, b), False, parts=("threads", a.block))
+                self.use(a, ("inbox", a.block, b), False, parts=("threads", a.block))
         return True
 
     def _flag(self, n: Flag, at: At, a: Team) -> bool:
@@ -372,6 +383,8 @@ class Run:
                 self.w.says(a, f"ends while {under_way.format(x.place[0])}")
             elif x.by == ENGINE:
                 self.w.says(a, "ends while a bulk store is under way")
+        if self.sums and a.team >= 0:
+            end(self, a)
 
     def _ends(self) -> None:
         """What is left behind when all agents have ended."""
