@@ -21,6 +21,7 @@ from autocomp.targets.source import KernelSource
 
 MODEL = include() / "ascend"
 HEADER = of_target("ascend") / "autocomp_ascend.h"
+INTERFACE = MODEL / "kernel_operator.h"  # what the target's device headers include
 INCLUDE = [f"-I{MODEL}", f"-I{HEADER.parent}"]
 COMPILER = " ".join(found())
 NATIVE = ["-mf16c"] if platform.machine() == "x86_64" else []
@@ -29,12 +30,13 @@ APART = [f for f in FLAGS if f != "-shared"]
 PATTERN = 0xFF  # NaN in every floating type
 
 
-@lru_cache(maxsize=1)
-def precompiled() -> tempfile.TemporaryDirectory[str]:
-    """A folder with the headers' compiled form, made once a process: it is most of a kernel's build. Raises BuildError."""
+@lru_cache(maxsize=2)
+def precompiled(header: Path = HEADER) -> tempfile.TemporaryDirectory[str]:
+    """A folder with the compiled form of a header and of what it includes, made once a process: it is most of a kernel's build. Raises
+    BuildError."""
     folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
-    outer = Path(folder.name) / HEADER.name
-    outer.write_text(f'#include "{HEADER}"\n')
+    outer = Path(folder.name) / header.name
+    outer.write_text(f'#include "{header}"\n')
     out = Path(f"{outer}.gch")
     compile_all([[*APART, *INCLUDE, "-x", "c++-header", str(outer), "-o", str(out)]], [out], Path(folder.name))
     return folder
@@ -130,14 +132,16 @@ class AscendExecutor:
         """All kernels of the program as one library."""
         sources = {s.entry: s for s in self.program.printed.values()}
         path = self.folder / "kernels.cpp"
-        names = dict.fromkeys(h for source in sources.values() for h in source.headers)
+        names = [INTERFACE.name] if self.edit_header else []  # its compiled form is taken in front of all else
+        names += dict.fromkeys(h for source in sources.values() for h in source.headers)
         path.write_text("\n".join([*(f'#include "{h}"' for h in names), *map(self.text, sources.values())]))
         out = path.with_suffix(".so")
         if self.edit_header:
-            for name in names:
+            for name in names[1:]:
                 (self.folder / name).write_text(self.edit_header((HEADER.parent / name).read_text()))
-        first = str(self.folder) if self.edit_header else precompiled().name
-        compile_all([[*FLAGS, *quick_link(), f"-I{first}", *INCLUDE, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
+        folders = [str(self.folder), precompiled(INTERFACE).name] if self.edit_header else [precompiled().name]
+        where = [*(f"-I{p}" for p in folders), *INCLUDE]
+        compile_all([[*FLAGS, *quick_link(), *where, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
         return ctypes.CDLL(str(out))
 
     def text(self, source: KernelSource) -> str:

@@ -23,6 +23,7 @@ from autocomp.pipeline import compile_model
 from autocomp.rewrite import load_rules
 from autocomp.rewrite.rule import RuleSet
 from autocomp.trace import Trace
+from tests.helpers.shared_files import new_cache
 
 MODEL = "graph g\ninput x: f32[64, 96]\nparam w: f32[96, 80] = random(1)\n%0 = matmul(x, w)\n%1 = relu(%0)\noutput y = %1\n"
 
@@ -36,7 +37,7 @@ def programs_are_compiled(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "cache"))
+    new_cache(tmp_path / "cache", monkeypatch)
     kernel_memo.forget()
     yield tmp_path / "cache" / "schedules"
     kernel_memo.forget()

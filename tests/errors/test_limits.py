@@ -14,6 +14,7 @@ import pytest
 
 import autocomp
 from autocomp.errors import AutocompError
+from tests.helpers.shared_files import new_cache
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH"),
@@ -46,7 +47,7 @@ def ran(tmp_path_factory_cache, options: str = "", before: str = "", stack: str 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+    return new_cache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.mark.parametrize("value", ["0", "abc", "4,2", "99999999999999999999"])

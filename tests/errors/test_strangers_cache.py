@@ -20,6 +20,7 @@ from autocomp.errors import AutocompError
 from autocomp.runtime import build
 from autocomp.trace import Trace
 from autocomp.tune.use import database_path
+from tests.helpers.shared_files import new_cache
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 GRAPH = "graph g\ninput x: f32[{n}]\n%0 = neg(x)\n%1 = exp(%0)\noutput y = %1\n"
@@ -40,9 +41,8 @@ def as_at_the_start(monkeypatch):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache folder."""
-    monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    """A new cache folder."""
+    return new_cache(tmp_path / "cache", monkeypatch)
 
 
 def compiled(n=51):

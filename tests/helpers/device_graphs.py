@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -251,14 +252,19 @@ GRAPHS = ELEMENTS | ROWS | PRODUCTS | CONVOLUTIONS | ATTENTION | OFF_GRID
 
 @cache
 def printed(name: str, target: str) -> Program:
-    """The program of one of GRAPHS for a GPU, which several files of tests look at: nobody changes more of it than its executor. Processes
-    of one run of the suite share it ($AUTOCOMP_TEST_RUN, a folder of the run)."""
+    """The program of one of GRAPHS for a GPU, which several files of tests look at: nobody changes more of it than its executor."""
+    return prepared(GRAPHS[name], target)
+
+
+def prepared(model: str, target: str, **options: Any) -> Program:
+    """A program that several tests begin with, where what they change comes behind `optimize`. Each gets one of its own, but processes of
+    one run of the suite keep it for each other ($AUTOCOMP_TEST_RUN, a folder of the run)."""
     with pytest.MonkeyPatch.context() as patch:
         if run := os.environ.get("AUTOCOMP_TEST_RUN"):
             patch.setenv("AUTOCOMP_CACHE", run)
             patch.setattr("autocomp.pipeline.load_program", load_program)
             patch.setattr("autocomp.pipeline.store_program", store_program)
-        return autocomp.optimize(GRAPHS[name], target=target)
+        return autocomp.optimize(model, target=target, **options)
 
 
 # graphs whose printed text is kept in tests/golden, chip by chip

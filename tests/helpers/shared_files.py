@@ -1,13 +1,17 @@
-"""Files that one run of the suite makes once, whichever of its processes asks first."""
+"""Files that one run of the suite makes once, whichever of its processes asks first; caches that are new but for what compilers keep."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from autocomp.targets.cpu import precompiled
+
+from autocomp.store import cache_root
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
@@ -23,3 +27,22 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
             make(folder)
             done.touch()
     return folder
+
+
+def new_cache(root: Path, patch: pytest.MonkeyPatch | None = None) -> Path:
+    """A cache folder without programs, schedules and measurements; `patch` makes it this process's. What is the same for all of them lies
+    in it already, where another test has made it: precompiled headers, without which each test would compile its first program in twice
+    and its second in four times the time, and models of machines. `tests/targets/test_precompiled.py` has folders without them."""
+    for kind, ending in ((precompiled.KIND, "pch"), ("models", "entry")):
+        known, own = cache_root() / kind, root / kind
+        for folder in (root, own):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for made in known.glob(f"*.{ending}"):
+            for file in {made, known / f"{made.stem.partition('-')[0]}.entry"}:
+                with suppress(OSError):  # another file system, or removed meanwhile: it is made again
+                    os.link(file, own / file.name)
+            if at := precompiled._checked.get(made):
+                precompiled._checked[own / made.name] = at
+    if patch is not None:
+        patch.setenv("AUTOCOMP_CACHE", str(root))
+    return root

@@ -30,6 +30,7 @@ from autocomp.runtime.codec import CodecError, decode, encode
 from autocomp.trace import Trace
 from examples.models import bert
 from tests.helpers.loop_graphs import by_hand, check, feed, network
+from tests.helpers.shared_files import new_cache
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -53,8 +54,7 @@ def programs_are_compiled():
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("AUTOCOMP_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "programs"
+    return new_cache(tmp_path / "cache", monkeypatch) / "programs"
 
 
 def compiled(model=None, **kw):

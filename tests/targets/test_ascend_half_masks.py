@@ -14,7 +14,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.simulate import ascend_timeline
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import graph
+from tests.helpers.device_graphs import graph, prepared
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 INDICES = "%r = iota(shape=[{m}, {k}], axis=0)\n%c = iota(shape=[{m}, {k}], axis=1)\n"
@@ -68,7 +68,7 @@ def attention(step: str, heads: int, rows: int, keys: int, head: int) -> str:
 def under(case: str, directives: tuple[str, ...] = ("half_scores",)):
     """(program, text) under the case's schedule, to be run."""
     step, shape, rows, keys, stages, chip = CASES[case]
-    program = autocomp.optimize(attention(step, *shape), target=f"ascend:{chip}")
+    program = prepared(attention(step, *shape), f"ascend:{chip}")
     kernel = program.calls.calls[0].kernel
     r = roles_of(kernel)
     tile = {**{a.name: 1 for a in r.batch}, r.rows[-1].name: rows, r.depth[0].name: keys}
