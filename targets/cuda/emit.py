@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autocomp.targets.cuda import tcgen05
-from autocomp.targets.cuda.prefetch_epilogue import held_back
-from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
+from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer
 from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 from autocomp.targets.simt.capacity import check_block, check_capacity, check_shared, registers_of
 from autocomp.targets.simt.emit import check_grid, overlap_pays, source
@@ -22,8 +21,6 @@ from autocomp.tile.order import behind_products
 from autocomp.tile.program import TileProgram
 
 OPERANDS = 26  # registers that ptxas wants for an instruction beside its accumulator: 154 for m64n256 (C7602, NVRTC 13.0)
-ADDRESSES = 28  # registers of a consumer beside its values: ptxas takes 109 to 114 for what is counted as 86 (attention, NVRTC 13.0)
-SPARED = 2  # fewer where products are waited for together, so that weights are packed as they are made: 103 to 108
 
 
 def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
@@ -36,11 +33,17 @@ def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: t
     """
     p = behind_products(p)
     check_block(p, TEAM * (schedule.workers + 1), schedule.cluster, chip)
-    if "tensor_memory" in chip.features:
-        at, placer, printer = tcgen05.planned(p, schedule, chip, table, plain)
-    else:
-        at, placer, printer = _planned(p, schedule, chip, table, plain, narrow)
+    printer = (tcgen05.placed if "tensor_memory" in chip.features else placed)(p, schedule, chip, table, plain)
+    at, placer, printer.narrow = printer.place, printer.placer, narrow
+    printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     blocks = chip.cores * schedule.resident if printer.persistent else 0
+    printer.overlaps = printer.wants("pdl", overlap_pays(p, chip, blocks))
+    if blocks and printer.growing:
+        raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
+                            hint="one block a tile, the longest first")  # fmt: skip
+    printer.statements()
+    at.bytes = max(at.bytes, placer.reach)
+    check_capacity(p, at, printer.room, *printer.holds(chip, schedule))
 
     def write(header: tuple[str, ...]) -> KernelSource:
         at.cluster = schedule.cluster
@@ -51,25 +54,11 @@ def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: t
     return Planned(printer, write)
 
 
-def _planned(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction,
-             narrow: bool) -> tuple[Placement, TeamPlacer, WarpSpecialisedPrinter]:  # fmt: skip
-    """Of products that warpgroups start."""
+def placed(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction) -> WarpSpecialisedPrinter:
+    """The printer of products that warpgroups start."""
     at, placer, shared = fitted_specialised(p, schedule, chip, table, plain)
-    workers, blocks = placer.workers, chip.cores * schedule.resident
-    printer = WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=blocks, teams=schedule.workers // workers, room=shared,
-                          directives=schedule.directives)  # fmt: skip
-    printer.narrow = narrow
-    printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
-    printer.overlaps = printer.wants("pdl", overlap_pays(p, chip, blocks if printer.persistent else 0))
-    if printer.persistent and printer.growing:
-        raise UnsupportedOp("blocks that stay would take equal numbers of unequal tiles", where=f"kernel {p.name}",
-                            hint="one block a tile, the longest first")  # fmt: skip
-    printer.statements()
-    at.bytes = max(at.bytes, placer.reach)
-    check_capacity(p, at, shared,
-                   register_budget(schedule.workers, schedule.resident)[1] - ADDRESSES + SPARED * (schedule.softmax_overlap == 2),
-                   placer.packed(), held_back(printer))  # fmt: skip
-    return at, placer, printer
+    return WarpSpecialisedPrinter(p, at, placer, cluster=schedule.cluster, blocks=chip.cores * schedule.resident,
+                                  teams=schedule.workers // placer.workers, room=shared, directives=schedule.directives)  # fmt: skip
 
 
 def fitted_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...],

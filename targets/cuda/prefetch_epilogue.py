@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.load_c import LoadC
 from autocomp.targets.simt.access import access_width
-from autocomp.targets.simt.expressions import STORED
 
-from autocomp.tile.program import Loop, Stmt, Tensor
+from autocomp.tile.program import Loop, Stmt
 from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, bodies, by, stmt_of
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _waits_packed(at: Facts, s: Stmt, loop: Loop) -> bool:
 
 
 def ask(at: WarpSpecialisedPrinter, s: Stmt) -> None:
-    """Prints the loads of a copy; its values are in `at.early`."""
+    """Prints the loads of a copy; its values are in `at.asked`."""
     t = at.p.tensor(s.srcs[0])
     assert t is not None
     layout, name = at.place.layouts[s.dst], at.names.fresh(f"{at.names.of(s.dst)}_packed")
@@ -74,20 +73,12 @@ def ask(at: WarpSpecialisedPrinter, s: Stmt) -> None:
         ok, read = there + guards, f"ac_load_packed<{v}>(&{name}[q * {v // 2}], {address});"
         at.put(*([f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v // 2}>(&{name}[q * {v // 2}], 0u);"] if ok else [read]))
     at.put(f"ac_keep({name});")
-    at.early[s.dst] = name
-
-
-def unpack(at: WarpSpecialisedPrinter, s: Stmt, t: Tensor) -> None:
-    """Prints the values of a copy that was asked for early."""
-    layout, name = at.place.layouts[s.dst], at.names.of(s.dst)
-    v = at.vector(layout, t)
-    with at.registers(layout, "q", v):
-        at.put(f"ac_unpack<{STORED[t.dtype.name]}, {v}>(&{name}[q * {v}], &{at.early[s.dst]}[q * {v // 2}]);")
+    at.asked[s.dst] = name
 
 
 def held_back(at: WarpSpecialisedPrinter) -> dict[str, int]:
     """Operands of the epilogue that are not in registers one by one before it: how many of their values share one."""
-    out = dict.fromkeys(at.early, 2)
+    out = dict.fromkeys(at.asked, 2)
     if at.load_c:
         out[at.load_c.copy.dst] = 4 if at.load_c.halves else 2  # half of them packed, half in shared memory
     return out

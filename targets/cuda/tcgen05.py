@@ -22,10 +22,9 @@ from autocomp.targets.cuda.tma_store import read_by_engine, team_meets
 from autocomp.targets.cuda.warp_specialise import tile_of_role, warp_specialise
 from autocomp.targets.cuda.warp_specialised import WarpSpecialisedPrinter
 from autocomp.targets.cuda.wgmma import deep, descriptor
-from autocomp.targets.simt.capacity import check_capacity, check_shared, registers_of
-from autocomp.targets.simt.emit import check_grid, overlap_pays
+from autocomp.targets.simt.capacity import check_shared, registers_of
+from autocomp.targets.simt.emit import check_grid
 from autocomp.targets.simt.expressions import STORED, index
-from autocomp.targets.simt.facts import scheduled
 from autocomp.targets.simt.pdl import AwaitLaunches
 from autocomp.targets.simt.placed import Placement, Product
 from autocomp.targets.simt.placement import ALIGN, Placer
@@ -37,9 +36,8 @@ from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Barrier, Block, Box, Count, Done, Draft, Fence, Node, Order, Signal, TensorMemory
 from autocomp.tile.program import Buf, Stmt, TileProgram
-from autocomp.tile.steps import Over, Steps, by, steps_of, stmt_of
+from autocomp.tile.steps import Over, Steps, by, stmt_of
 
-PASSES = (warp_specialise, pdl, tensor_memory)
 ADDRESSES = 40  # inferred: registers of a consumer beside its values
 LEAST = 32  # columns of an allocation at least, a power of two; source: PTX ISA, tcgen05.alloc
 # kind of an instruction and code of a factor's type in its descriptor; source: PTX ISA, tcgen05 instruction descriptor
@@ -98,21 +96,13 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
     def in_front(self, node: Node) -> None:
         self.issuing.put(node)
 
-    def schedule(self) -> Steps:
-        program = steps_of(self.p.body)
-        self.note([("tile program", program), *scheduled(PASSES, program, self.facts)])
-        return self.forms[-1][1]
+    PASSES = (warp_specialise, pdl, tensor_memory)
 
     def statements(self) -> None:
-        producer, issuer, consumers = (n for n in self.schedule() if isinstance(n, Over))
-        own, warps = f"{self.memory} + {self.named_at}", 4 * self.workers
-        self.put("extern __shared__ __align__(1024) unsigned char smem[];",
-                 "const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;",
-                 "(void)lane; (void)wave;")  # fmt: skip
-        with self.block("if (threadIdx.x == 0)", alone=True):
-            for q, emptied in (*((q, 1) for q in self.queues), (self.sums, warps)):
-                queues.barriers_of(self, q, emptied)
-            self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
+        steps = self.scheduled(self.p.body)
+        producer, issuer, consumers = (n for n in steps if isinstance(n, Over))
+        own = f"{self.memory} + {self.named_at}"
+        self.opening(steps)
         alloc = f"if (wave == 0) ac_tensor_alloc<{self.taken_columns}>({own});"
         self.plan(TensorMemory("alloc", alloc), Barrier("block", "__syncthreads();"),
                   TensorMemory("name", f"const unsigned {self.tensor_name} = *(const unsigned *)({own});"))  # fmt: skip
@@ -128,6 +118,14 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
         self.consume(consumers)
         free = f"if (wave == 0) ac_tensor_free<{self.taken_columns}>({self.tensor_name});"
         self.plan(Barrier("consumers"), TensorMemory("free", free))
+
+    def barriers(self) -> None:
+        for q, emptied in (*((q, 1) for q in self.queues), (self.sums, 4 * self.workers)):
+            queues.barriers_of(self, q, emptied)
+
+    def holds(self, chip: Chip, schedule: Schedule) -> tuple[float, int, dict[str, int]]:
+        pieces = {x: layout.registers // PIECE for x, layout in self.place.layouts.items() if layout.registers > PIECE}
+        return registers_of(chip, TEAM * (schedule.workers + 1)) - ADDRESSES, 0, pieces
 
     # ---- the issuing thread
     def write_issuer(self, body: Steps) -> None:
@@ -238,10 +236,9 @@ class TensorMemoryPrinter(WarpSpecialisedPrinter):
             self.plan(Count(name, f"unsigned {name} = 0;", begin=True, times=0) if begin else Count(name, f"++{name};"))
 
 
-def planned(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...],
-            plain: Instruction) -> tuple[Placement, TensorPlacer, TensorMemoryPrinter]:  # fmt: skip
-    """The statements of the plan of a program whose products stand in front. Raises UnsupportedOp for what is no plain product, DoesNotFit
-    with the numbers of shared memory, tensor memory or registers."""
+def placed(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruction, ...], plain: Instruction) -> TensorMemoryPrinter:
+    """The printer of a program whose products stand in front. Raises UnsupportedOp for what is no plain product, DoesNotFit with the
+    numbers of shared memory or tensor memory."""
     if schedule.cluster > 1 or schedule.cluster_split_k > 1 or schedule.ping_pong or schedule.stream_k or schedule.resident > 1:
         raise UnsupportedOp("products into tensor memory are not shared out among blocks or warpgroups that take turns",
                             where=f"kernel {p.name}", hint="one block a core, a tile at a time")  # fmt: skip
@@ -253,12 +250,4 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, table: tuple[Instruc
     shared, reserved = chip.shared_of_core
     check_shared(p, max(at.bytes, placer.reach), shared - reserved)
     check_grid(p)
-    printer = TensorMemoryPrinter(p, at, placer, int(chip.numbers["tensor_columns"]), blocks=chip.cores, teams=1, room=shared - reserved,
-                                  directives=schedule.directives)  # fmt: skip
-    printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
-    printer.overlaps = printer.wants("pdl", overlap_pays(p, chip, chip.cores if printer.persistent else 0))
-    printer.statements()
-    at.bytes = max(at.bytes, placer.reach)
-    packed = {x: layout.registers // PIECE for x, layout in at.layouts.items() if layout.registers > PIECE}
-    check_capacity(p, at, shared - reserved, registers_of(chip, TEAM * (schedule.workers + 1)) - ADDRESSES, 0, packed)
-    return at, placer, printer
+    return TensorMemoryPrinter(p, at, placer, int(chip.numbers["tensor_columns"]), room=shared - reserved, directives=schedule.directives)

@@ -19,13 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autocomp.targets.cuda.facts import Facts
-from autocomp.targets.cuda.tma import tensor_map
+from autocomp.targets.cuda.tma_store import clipped
 from autocomp.targets.cuda.warp_specialise import Role, tile_of_role
 from autocomp.targets.simt.access import contiguous_axis
-from autocomp.targets.simt.placed import tile_of
 from autocomp.targets.source import TensorMap
 
-from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
 from autocomp.tile.program import Stmt
 from autocomp.tile.steps import Do, Over, Scheme, Step, Steps, inside, stmt_of, told
@@ -128,12 +126,7 @@ def _boxes(behind: Steps, sums: str, facts: Facts) -> Boxes | None:
     if len(pr.m) + len(pr.n) > 2 or columns % COLUMNS:
         return None
     ((row, _),), ((column, _),) = pr.m, pr.n
-    whole = all(tile_of(facts.p, a) == layout.extent(a) for a in (row, column) if a in facts.gridded)
-    clipped = all((Aff.of(a), facts.p.extent(a)) in zip(t.index, t.shape) for a in (row, column))
-    if contiguous_axis(t) != column or not whole or not clipped or stmt_of(behind[-1]) is not stores[0]:
+    if contiguous_axis(t) != column or stmt_of(behind[-1]) is not stores[0]:
         return None
-    try:
-        made, start, rows = tensor_map(t, {column: COLUMNS, row: ROWS}, {a: facts.p.extent(a) for a in t.axes}, column, frozenset(), "")
-    except UnsupportedOp:
-        return None
-    return Boxes(made, start, row, column, slots) if rows == ROWS else None
+    found = clipped(facts, t, layout, {column: COLUMNS, row: ROWS})
+    return Boxes(found[0], found[1], row, column, slots) if found else None

@@ -260,18 +260,22 @@ def find_boxes(at: Facts, tensor: str, layout: Layout) -> Boxes | None:
         return None
     if at.in_shares(layout) and layout.registers // 32 % at.parts.count:
         return None
-    axes = {a for a, _ in (*cols, *rows)}
-    if wide % 64 or high % run or run % 8 or contiguous_axis(t) != col or layout.axes() != axes:
+    if wide % 64 or high % run or run % 8 or contiguous_axis(t) != col or layout.axes() != {a for a, _ in (*cols, *rows)}:
         return None
+    found = clipped(at, t, layout, {col: 64, rows[0][0]: run})
+    return Boxes(*found, cols, rows, run, groups, layout.registers // (groups * 32), turned) if found else None
+
+
+def clipped(at: Facts, t: Tensor, layout: Layout, box: dict[str, int]) -> tuple[TensorMap, tuple[Aff, ...]] | None:
+    """The descriptor of boxes of a tile, columns first, and its start, where the bulk engine clips them at the tensor's edges."""
+    (col, _), (_, run) = box.items()
     try:
-        made, start, count = tensor_map(t, {col: 64, rows[0][0]: run}, {a: at.p.extent(a) for a in t.axes}, col, frozenset(), "")
+        made, start, count = tensor_map(t, box, {a: at.p.extent(a) for a in t.axes}, col, frozenset(), "")
     except UnsupportedOp:
         return None
-    if count != run or any(tile_of(at.p, a) != layout.extent(a) for a in axes if a in at.gridded):
-        return None
-    if any(at.p.extent(a) != _dim_of(t, a) for a in axes):
-        return None
-    return Boxes(made, start, cols, rows, run, groups, layout.registers // (groups * 32), turned)
+    whole = all(tile_of(at.p, a) == layout.extent(a) for a in layout.axes() if a in at.gridded)
+    ends = all(at.p.extent(a) == _dim_of(t, a) for a in layout.axes())
+    return (made, start) if count == run and whole and ends else None
 
 
 def _dim_of(t: Tensor, axis: str) -> object:

@@ -42,19 +42,23 @@ from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
 from autocomp.targets.cuda.tma_store import ThirdStage, TmaStore, descriptor_of, store_boxes
 from autocomp.targets.cuda.warp_specialise import tile_of_role
 from autocomp.targets.simt.expressions import literal
-from autocomp.targets.simt.facts import scheduled
 from autocomp.targets.simt.pdl import AwaitLaunches
 from autocomp.targets.simt.placed import Placement
 from autocomp.targets.simt.placement import ALIGN
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.thread_partials import defer, settle
 
+from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
 from autocomp.forks import kept_property
+from autocomp.ir.schedule import Schedule
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Signal, Touch
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, by, steps_of, stmt_of
+
+ADDRESSES = 28  # registers of a consumer beside its values: ptxas takes 109 to 114 for what is counted as 86 (attention, NVRTC 13.0)
+SPARED = 2  # fewer where products are waited for together, so that weights are packed as they are made: 103 to 108
 
 
 class WarpSpecialisedPrinter(Printer):
@@ -98,7 +102,6 @@ class WarpSpecialisedPrinter(Printer):
         self.descriptors: dict[tuple[str, bool, bool, int], str] = {}  # of a factor (a warpgroup's own part, along its rows) -> variable
         self.stored = False
         self.prefetched: PrefetchedConstants | None = None  # constants that do not wait for earlier launches
-        self.early: dict[str, str] = {}  # of a copy whose loads came before the product -> its packed values
         self.steps = 0  # in depth, of the products being printed, where they are fewer than the tile's
         self.box = ""  # the number of the box whose values are being made, where they are made box by box
 
@@ -119,40 +122,15 @@ class WarpSpecialisedPrinter(Printer):
         return Facts(self.p, self.place, self.directives, self.overlaps, self.placer, tuple(self.queues), self.workers, self.persistent,
                      self.together, self.paired, self.parts, self.stream, self.order, free, self.half and self.narrow)  # fmt: skip
 
-    def schedule(self) -> Steps:
-        """The steps of both roles, as the schedule's passes leave them."""
-        program = steps_of(self.p.body)
-        self.note([("tile program", program), *scheduled(passes.PASSES, program, self.facts)])
-        return self.forms[-1][1]
+    PASSES = passes.PASSES
 
     def statements(self) -> None:
-        steps = self.schedule()
+        steps = self.scheduled(self.p.body)
         producer, consumers = (n for n in steps if isinstance(n, Over))
         self.load_c, self.for_all = load_c.reserved(self, steps), multicast.for_all(steps)
         if self.load_c:
             self.rings[self.load_c.turn] = queues.Queue(self.load_c.turn, None, [], self.load_c.slots, at=self.load_c.barrier)
-        self.put("extern __shared__ __align__(1024) unsigned char smem[];")
-        if self.memory == "own":
-            self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
-        if self.parts:
-            self.put(f"const int {self.parts.rank} = ac_cluster_rank();")
-        wave = self.order.wave if self.order else "threadIdx.x / AC_WAVE - 4"
-        self.put(f"const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = {wave};")
-        self.put("(void)lane; (void)wave;")
-        self.prefetched = prefetch_constants.named(self, steps)
-        asks = Draft()
-        self.here.put(asks)
-        with self.block("if (threadIdx.x == 0)", alone=True):
-            queues.barriers(self)
-            if self.parts:
-                inbox = f"{self.memory} + {self.parts.barrier}"
-                self.put(f"ac_barrier_init({inbox}, 1);")
-                self.plan(Inbox("expect", f"ac_barrier_expect({inbox}, {self.parts.bytes});"))
-            if self.order:
-                ping_pong.barriers(self, self.order)
-            if self.load_c:
-                (load_c_halves if self.load_c.halves else load_c).barriers(self, self.load_c)
-            self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
+        asks = self.opening(steps)
         if self.parts:
             self.plan(ClusterBarrier("arrive", "ac_cluster_arrive();"))
         self.here.put(self.started)
@@ -180,6 +158,36 @@ class WarpSpecialisedPrinter(Printer):
         asked = tuple(Line(f"ac_map_ask(&map{n});") for n in range(len(self.placer.maps)))
         asks.put(Block("if (threadIdx.x == AC_WAVE)", asked))  # a copy waits for its descriptor as for its data
 
+    def opening(self, steps: Steps) -> Draft:
+        """What a thread is, and the barriers. A place for what is done between the two."""
+        self.put("extern __shared__ __align__(1024) unsigned char smem[];")
+        if self.memory == "own":
+            self.put(f"unsigned char *const {self.memory} = ac_own_memory(smem);")
+        if self.parts:
+            self.put(f"const int {self.parts.rank} = ac_cluster_rank();")
+        wave = self.order.wave if self.order else "threadIdx.x / AC_WAVE - 4"
+        self.put(f"const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = {wave};")
+        self.put("(void)lane; (void)wave;")
+        self.prefetched = prefetch_constants.named(self, steps)
+        asks = Draft()
+        self.here.put(asks)
+        with self.block("if (threadIdx.x == 0)", alone=True):
+            self.barriers()
+            self.plan(Box("mbarriers", "write", far=True), Fence("ac_barrier_fence();", "mbarriers"))
+        return asks
+
+    def barriers(self) -> None:
+        """What one thread makes first."""
+        queues.barriers(self)
+        if self.parts:
+            inbox = f"{self.memory} + {self.parts.barrier}"
+            self.put(f"ac_barrier_init({inbox}, 1);")
+            self.plan(Inbox("expect", f"ac_barrier_expect({inbox}, {self.parts.bytes});"))
+        if self.order:
+            ping_pong.barriers(self, self.order)
+        if self.load_c:
+            (load_c_halves if self.load_c.halves else load_c).barriers(self, self.load_c)
+
     def consume(self, role: Over) -> None:
         """The consuming warpgroups."""
         queues.counters(self)
@@ -191,6 +199,11 @@ class WarpSpecialisedPrinter(Printer):
                 self.touch(self.accumulators)
                 queues.turned(self, None)
         warpgroup_order.end_order(self)
+
+    def holds(self, chip: Chip, schedule: Schedule) -> tuple[float, int, dict[str, int]]:
+        """A consumer's registers for its values, those of factors that are packed, and which values share some (how many do)."""
+        addresses = ADDRESSES - SPARED * (schedule.softmax_overlap == 2)
+        return self.budget[1] - addresses, self.placer.packed(), prefetch_epilogue.held_back(self)
 
     def leave(self) -> None:
         """A block of a cluster stays until no other writes into its memory or arrives at its barriers."""
@@ -255,8 +268,6 @@ class WarpSpecialisedPrinter(Printer):
     def load(self, s: Stmt, t: Tensor) -> None:
         if self.load_c and self.load_c.copy is s:
             load_c.receive(self, self.load_c)
-        elif s.dst in self.early:
-            prefetch_epilogue.unpack(self, s, t)
         else:
             super().load(s, t)
 

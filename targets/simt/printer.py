@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import gcd, prod
+from typing import Any
 
 from autocomp.targets.cpu.flat import dim_text
 from autocomp.targets.cpu.names import c_name
@@ -127,7 +128,7 @@ class Printer(Coordinates):
             self.run(self.scheduled(self.p.body))
         self.closing()
 
-    PASSES: tuple[Callable[[Steps, Facts], Steps], ...] = (
+    PASSES: tuple[Callable[[Steps, Any], Steps], ...] = (
         thread_partials.thread_partials,
         prefetch_factors.prefetch_factors,
         software_pipeline.software_pipeline,
@@ -139,10 +140,15 @@ class Printer(Coordinates):
         pdl,
     )
 
+    @property
+    def facts(self) -> Any:
+        """What passes know."""
+        return Facts(self.p, self.place, self.directives, self.overlaps)
+
     def scheduled(self, body: Iterable[Loop | Stmt]) -> Steps:
         """The steps as the schedule's passes leave them; what took effect is noted."""
         program = steps_of(body)
-        self.note([("tile program", program), *scheduled(self.PASSES, program, Facts(self.p, self.place, self.directives, self.overlaps))])
+        self.note([("tile program", program), *scheduled(self.PASSES, program, self.facts)])
         return self.forms[-1][1]
 
     def note(self, forms: list[tuple[str, Steps]]) -> None:
