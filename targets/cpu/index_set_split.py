@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.storage import extent_in_tile
@@ -35,17 +35,17 @@ def ranges(nest: Nest, n: Point) -> list[tuple[int, int]]:
     return out if 0 < len(cuts) <= MOST and sum(vectors(hi - lo) for lo, hi in out) <= MORE * vectors(extent) else []
 
 
-def decided(e: Expr, where: Ranges) -> Expr:
-    """The expression with the conditions that a range decides."""
+def decided(e: Expr, where: Ranges, holds: Collection[Aff] = ()) -> Expr:
+    """The expression with the conditions that a range decides, without those that hold."""
     def fold(x: Expr) -> Expr:
         if isinstance(x, Inside):
-            left = guards(x.guard, where)
+            left = guards(tuple(g for g in x.guard if g not in holds), where)
             return Const(BOOL, False) if left is None else Inside(x.dtype, left) if left else Const(BOOL, True)
         if isinstance(x, Map) and x.fn == "where" and isinstance(x.args[0], Const):
             return x.args[1] if x.args[0].value else x.args[2]
         return x
 
-    return rewrite(e, fold) if where else e
+    return rewrite(e, fold) if where or holds else e
 
 
 def guards(found: tuple[Aff, ...], where: Ranges) -> tuple[Aff, ...] | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from autocomp.targets.cpu.flat import View, index_text
+from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.tree import Point, contractions, points, statements
 
@@ -20,10 +20,10 @@ from autocomp.ir.affine import Aff
 ASKED = 4  # elements of a window from which a question a vector is cheaper than a mask an element
 
 
-def interior(nest: Nest, n: Point, last: Mapping[str, Aff]) -> tuple[str, Mapping[str, View]] | None:
-    """For one vector of a loop over windows: (C condition that all elements read in it lie inside of their tensors, the views without
-    guards). `last`: the value in the last lane of the axis that runs across them, and in the last row of one of which rows run side by
-    side. None where there are no windows with edges, or where their reach is not known."""
+def interior(nest: Nest, n: Point, last: Mapping[str, Aff]) -> tuple[str, Nest] | None:
+    """For one vector of a loop over windows: (C condition that all elements read in it lie inside of their tensors, the nest without
+    these guards). `last`: the value in the last lane of the axis that runs across them, and in the last row of one of which rows run
+    side by side. None where there are no windows with edges, or where their reach is not known."""
     inner = {p.axis: nest.extent[p.axis] for p in points(n.body)}
     sizes = [e for a, e in inner.items() if isinstance(e, int) and a not in nest.tile]
     if not inner or len(sizes) < len(inner) or any(contractions(n.body)):
@@ -32,10 +32,12 @@ def interior(nest: Nest, n: Point, last: Mapping[str, Aff]) -> tuple[str, Mappin
     if not read or prod(sizes) < ASKED or min(sizes) < 1:
         return None
     asked: dict[str, None] = {}
-    for g in (g for x in read for g in nest.views[x].guard):
+    guards = [g for x in read for g in nest.views[x].guard]
+    for g in guards:
         if not g.is_affine:
             return None
         ends = {a: Aff.of(0 if g.coef(a) > 0 else e - 1) for a, e in inner.items() if isinstance(e, int)}
         least = g.substitute(ends | {a: end for a, end in last.items() if g.coef(a) < 0})
         asked[f"{index_text(least)} >= 0"] = None
-    return " && ".join(asked), {**nest.views, **{x: replace(nest.views[x], guard=()) for x in read}}
+    plain = {x: replace(nest.views[x], guard=()) for x in read}
+    return " && ".join(asked), replace(nest, views={**nest.views, **plain}, inside=frozenset(guards))

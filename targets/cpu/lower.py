@@ -38,7 +38,7 @@ class Nest:
     in vectors; `rows` of a register tile at most; f32 `lanes` of a vector; `limits`: what a size parameter is at most, where that is known;
     `backwards`: axes along which scans run from the end; `schemes`: the schedule's directives;
     `buffers`: of a value that windows read (`stage_windows`), the place of what is read on each axis of its that they slide along;
-    `tables`: 256 bytes by name (`byte_tables`).
+    `tables`: 256 bytes by name (`byte_tables`); `inside`: conditions (each >= 0) that hold where windows lie inside of their image.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Nest:
     buffers: Mapping[str, Mapping[str, Aff]] = field(default_factory=dict)
     schemes: frozenset[str] = frozenset()
     tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    inside: frozenset[Aff] = frozenset()
 
     def axes_of(self, value: str) -> tuple[str, ...]:
         """Axes of an on-chip value or of a view."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction, word_elements
 from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
@@ -449,7 +448,7 @@ class Printer(Rows):
             return
         condition, plain = inside
         with self.block(f"if ({condition})"):
-            self.nest = replace(whole, views=plain)
+            self.nest = plain
             self.nodes(n.body, id(n))
             self.nest = whole
         with self.block("else"), self.row_by_row():

@@ -45,7 +45,7 @@ class Statements(Values):
         return vector_of(text, working(d)) if self.vector is not None and kind_of(d) else text
 
     def expression(self, e: Expr) -> str:
-        e = decided(e, self.within)
+        e = decided(e, self.within, self.nest.inside)
         if self.vector is not None:
             return Vector(self.vector_read, self.vector, self.looked_up).text(e)
         return Scalar(self.read, self.table).text(e)
