@@ -6,7 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 
+from autocomp.frontends.text import show  # noqa: E402
 from autocomp.frontends.torch import exported  # noqa: E402
+from autocomp.frontends.torch.export import Reader  # noqa: E402
+from autocomp.frontends.torch.renamed import renamed  # noqa: E402
 
 
 class Twice(torch.nn.Module):
@@ -58,3 +61,59 @@ def test_a_program_is_decomposed_as_torch_does_it_without_looking_at_all_operato
     monkeypatch.setattr(exported, "_prepared", lambda table: None)
     assert str(exported.decompose(program, "m").graph) == got and looked
     exported._decompositions.cache_clear()
+
+
+class Residual(torch.nn.Module):
+    """What networks of convolutions have, written in place where they do."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.end = torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.BatchNorm2d(3), torch.nn.Linear(12, 2)
+
+    def forward(self, x):
+        y = self.norm(self.conv(x))
+        z = y
+        y += x
+        torch.relu_(y)
+        y = torch.nn.functional.dropout(torch.nn.functional.max_pool2d(torch.cat([y, z], 1), 2), 0.5, self.training)
+        return self.end(y[:, :3].flatten(1)), y.mean((2, 3)), torch.nn.functional.adaptive_avg_pool2d(y, 1)
+
+
+def of_view(x):
+    y = x.exp()
+    y.view(-1).relu_()
+    return y
+
+
+def seen_by_a_view(x):
+    y = x.exp()
+    z = y[:, 1:]
+    y.mul_(2.0)
+    return z + 1
+
+
+def of_an_input(x):
+    return x.relu_() + 1
+
+
+def widened(x):
+    return x.exp().add_(torch.ones(1, dtype=torch.float64))
+
+
+def test_operators_of_other_names_are_read_as_torch_decomposes_them():
+    program = exported.export(Residual().eval(), (torch.randn(2, 3, 4, 4),))
+    core = renamed(program)
+    got, want = (Reader(p, "m").graph() for p in (core, exported.decompose(program, "m")))
+    assert show(got) == show(want)
+    assert {*got.locations.values()} == {*want.locations.values()}
+
+
+@pytest.mark.parametrize("f", [of_view, seen_by_a_view, of_an_input, widened, torch.logcumsumexp])
+def test_other_programs_are_left_to_torch(f):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return f(x, 0) if f is torch.logcumsumexp else f(x)
+
+    x = torch.randn(2, 3)
+    assert renamed(torch.export.export(Module(), (x,))) is None
+    assert renamed(torch.export.export(Module(), (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))) is None

@@ -45,8 +45,9 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
 )
 from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
-from autocomp.frontends.torch.exported import decompose, export, place_of
+from autocomp.frontends.torch.exported import check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
+from autocomp.frontends.torch.renamed import renamed
 from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node, Written
@@ -84,7 +85,8 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
         raise ModelError(f"a {type(model).__qualname__} of torch is no model", where=type(model).__name__,
                          hint="give an nn.Module with example_inputs, or torch.export.export(module, ..)")  # fmt: skip
     with EXPORTS.held:
-        return Reader(as_eager_lays_out(decompose(program, name)), name).graph()
+        check_apart(program, name)
+        return Reader(renamed(program) or as_eager_lays_out(decompose(program, name)), name).graph()
 
 
 EXPORTS = Lock()  # torch exports one module at a time in a process, and its tracing modes are of all threads
