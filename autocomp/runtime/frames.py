@@ -36,7 +36,7 @@ class Frame:
     scratch: np.ndarray
     at: int
     said: Any
-    entry: tuple[int, ...]
+    entry: tuple[Any, ...]
 
     @property
     def bytes(self) -> int:

@@ -293,7 +293,8 @@ class HostExecutor:
         scratch = np.empty(self._scratch_bytes, np.uint8)
         at = scratch.ctypes.data if self._scratch_bytes else 0
         said = (ctypes.c_long * 4)()
-        entry = ctypes.addressof(table), ctypes.addressof(z), at, 0, len(self.calls.calls), self._threads, ctypes.addressof(said)
+        first, *others, last = (ctypes.c_void_p(p) for p in (ctypes.addressof(table), ctypes.addressof(z), at, ctypes.addressof(said)))
+        entry = first, *others, *map(ctypes.c_int, (0, len(self.calls.calls), self._threads)), last  # made once: a third of a call
         return Frame(key, room, tensors, table, z, scratch, at, said, entry)
 
     @staticmethod

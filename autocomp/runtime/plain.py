@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import sys
 from ctypes import addressof, c_char
+from itertools import repeat
 from math import prod
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -36,16 +37,18 @@ class _Output(NamedTuple):
     slot: int
     shape: Shape
     dtype: np.dtype[Any]
-    small: bool  # comes from NumPy's allocator,
-    middle: bool  # or from torch's for a caller of torch: half of the pool's time, which spares pages that these sizes keep mapped
+    small: bool  # comes from NumPy's allocator, or from torch's for a caller of torch,
+    middle: bool  # or from torch's alone: half of the pool's time, which spares pages that these sizes keep mapped
 
 
 class _Ready(NamedTuple):
-    """What calls of one set of sizes share. `free`: frames of their own, None where they take those of all calls."""
+    """What calls of one set of sizes share. `free`: frames of their own, None where they take those of all calls; `like`: tensors of
+    torch such as its results are, which copy in half the time of one that is described; None for those that have other memory."""
 
     key: Sizes
     outputs: tuple[_Output, ...]
     free: list[Frame] | None
+    like: list[Any]
 
 
 class Plain:
@@ -60,6 +63,8 @@ class Plain:
         self._made = [calls.tensors[t].dtype.numpy for _, t in calls.outputs]
         self._tensors: list[tuple[Any, Shape | None, int]] = []  # the same of torch's,
         self._results: list[Any] = []  # and its element types of the outputs
+        self._empty_like: Any = None
+        self._tensor: Any = None
         self._slots = [(k, index[name]) for k, name in enumerate(self._names) if name in index]
         in_front = [slot for _, slot in self._slots] == list(range(len(types)))  # one write for all of them
         self._pack = struct.Struct(f"{len(types)}N").pack_into if in_front else None
@@ -111,13 +116,14 @@ class Plain:
                     for k, slot in self._slots:
                         table[slot] = pointers[k]
                 out: list[Any] = []
-                for slot, shape, dtype, small, middle in ready.outputs:
-                    if middle and of_torch:
-                        torch = sys.modules["torch"]
-                        tensor = torch.empty(shape, dtype=self._results[len(out)], device="cpu")
+                if of_torch and not ready.like:
+                    self._make_like(ready)
+                for (slot, shape, dtype, small, _), like in zip(ready.outputs, ready.like if of_torch else repeat(None)):
+                    if like is not None:
+                        tensor = self._empty_like(like)
                         out.append(tensor)
-                        table[slot] = tensor.data_ptr()
-                        if not table[slot]:
+                        table[slot] = at = tensor.data_ptr()
+                        if not at:
                             return None
                         continue
                     x = np.empty(shape, dtype) if small else executor.results.array(shape, dtype)
@@ -160,15 +166,16 @@ class Plain:
 
     def _of_torch(self, args: tuple[Any, ...]) -> tuple[list[int], tuple[Shape, ...]] | None:
         """The same of tensors of torch: on the CPU, dense, recording nothing, themselves (not what a flag makes of their memory)."""
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return None
         if not self._tensors:
-            self._results = [getattr(torch, dtype.name, None) for dtype in self._made]  # first: another thread asks for the other
+            torch = sys.modules.get("torch")
+            if torch is None:
+                return None
+            self._results = [getattr(torch, dtype.name, None) for dtype in self._made]  # first: another thread asks for the last
+            self._empty_like, self._tensor = torch.empty_like, torch.Tensor
             self._tensors = [(getattr(torch, dtype.name, None), shape, dtype.itemsize - 1) for dtype, shape in self._arrays]
         pointers: list[int] = []
         shapes: tuple[Shape, ...] = ()
-        plain = torch.Tensor
+        plain = self._tensor
         for x, (dtype, shape, within) in zip(args, self._tensors):
             if type(x) is not plain or x.dtype is not dtype or not x.is_cpu or not x.is_contiguous() or x.requires_grad or x.is_neg():
                 return None
@@ -181,6 +188,13 @@ class Plain:
                 return None
             pointers.append(at)
         return pointers, shapes
+
+    def _make_like(self, ready: _Ready) -> None:
+        torch = sys.modules["torch"]
+        made: list[Any]
+        made = [torch.empty(o.shape, dtype=dtype, device="cpu") if dtype is not None and (o.small or o.middle) else None
+                for o, dtype in zip(ready.outputs, self._results)]  # fmt: skip
+        ready.like[:] = [x if type(x) is torch.Tensor and x.is_cpu and x.data_ptr() else None for x in made]
 
     def _made_ready(self, executor: HostExecutor, args: tuple[Any, ...], shapes: tuple[Shape, ...]) -> _Ready | None:
         """None where sizes are refused, or an output is empty."""
@@ -201,5 +215,5 @@ class Plain:
         own = not shapes and executor.need(key) <= OWN
         if len(self._ready) >= LAYOUTS:
             self._ready.clear()
-        ready = self._ready[shapes] = _Ready(key, tuple(outputs), [] if own else None)
+        ready = self._ready[shapes] = _Ready(key, tuple(outputs), [] if own else None, [])
         return ready
