@@ -146,7 +146,7 @@ def copies_to_l1(x: Tiles, runs: tuple[int, int], odd: float) -> tuple[float, fl
 def vector_seconds(x: Tiles) -> tuple[float, float]:
     """Seconds of vector instructions, and of what arrives from the cube core for them. In an online contraction scores pass memory to the
     vector cores, and weights come back in half precision."""
-    chip, work, lim, has = x.chip, x.work, x.chip.limits, x.chip.numbers
+    chip, work, lim, of = x.chip, x.work, x.chip.limits, x.chip.numbers
     m, n, depth = x.m, x.n, x.depth
     scores = m * depth * x.steps * SUM if x.online else 0
     out = m * n * SUM * (x.steps if x.online else 1)
@@ -156,17 +156,17 @@ def vector_seconds(x: Tiles) -> tuple[float, float]:
     if x.halves:  # of each weight all but its exponential is for two at once
         more, beside, added = half_steps(x.roles.steps, m, depth, x.steps, chip.granule[1])
         arriving += x.rounds * x.steps * added * chip.cores / lim["ub_in"]
-        calls = has["half_calls"] - (has["half_sum_calls"] if x.sums else 0)
-        operations = has["half_operations"] - (has["half_sums"] if x.sums else 0)
-        own = has["state_operations"] * m * n + m * (operations * depth + has["half_row"]) + beside
+        calls = of["half_calls"] - (of["half_sum_calls"] if x.sums else 0)
+        operations = of["half_operations"] - (of["half_sums"] if x.sums else 0)
+        own = of["state_operations"] * m * n + m * (operations * depth + of["half_row"]) + beside
         each = (calls + more) * lim["vector_start"] + own * chip.cores / chip.vector["f32"]
         vector = x.per_core * work.special / chip.special + x.rounds * x.steps * each
     elif x.online:  # beside what is counted of each weight
-        banks = has["fused_bank_waits"] if "fused_scale" in x.s.directives else has["bank_waits"]
-        own = has["state_operations"] * m * n + banks * m * depth
-        calls = has["round_calls"] - has["partial_calls"] * ("thread_partials" in x.s.directives)
+        banks = of["fused_bank_waits"] if "fused_scale" in x.s.directives else of["bank_waits"]
+        own = of["state_operations"] * m * n + banks * m * depth
+        calls = of["round_calls"] - of["partial_calls"] * ("thread_partials" in x.s.directives)
         if x.sums:
-            calls, own = has["round_calls"] - has["row_sum_calls"], own - m * depth
+            calls, own = of["round_calls"] - of["row_sum_calls"], own - m * depth
         edges = tuple(e for e in x.roles.steps if e in ("endless", "mask"))
         more, beside, _ = half_steps(edges, m, depth, x.steps, chip.granule[1] // 2)
         vector += x.rounds * x.steps * ((calls + more) * lim["vector_start"] + (own + 2 * beside) * chip.cores / chip.vector["f32"])
