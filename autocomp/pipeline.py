@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from autocomp.cost.roofline import Cost
     from autocomp.ir.kernel import KernelGraph
     from autocomp.ir.node import Graph
+    from autocomp.ir.schedule import Schedule
     from autocomp.rewrite import RuleSet
     from autocomp.targets import Target
-    from autocomp.tile.schedule import Schedule
     from autocomp.tune.use import Measured
 
     Schedules = dict[str, tuple[Schedule, Cost]]

@@ -104,7 +104,6 @@ class Signal:
             not in the role's first of all
     loop    the variable that counts the loop's turns, for `when`
     number  how the turn is called; "": by the role's count
-    text    a spelling of its own
     far     said to all blocks of a cluster: each fills its part of the slot in all of them, and gives it back to all that fill it
     """
 
@@ -112,7 +111,6 @@ class Signal:
     what: str
     queue: str
     depth: int
-    text: str = ""
     back: int = 0
     when: str = ""
     loop: str = ""
@@ -337,8 +335,6 @@ Peer = ClusterBarrier | NamedBarrier | Inbox | Flag | Reach  # what blocks and t
 Node = Line | Access | Reads | Role | Peer | Agents | Barrier | Commit | Landed | Turn | Claim | Exit | Cost | Block
 
 
-SPELT = Signal | Count | Group | Done | Touch | Box | Fence | TensorMemory | ClusterBarrier | NamedBarrier | Inbox | Flag  # with a text
-
 
 @dataclass
 class Draft:
@@ -386,8 +382,8 @@ def spell(body: tuple[Node, ...], words: Callable[[Order], str], depth: int = 1)
     out: list[str] = []
     put = lambda text: out.append("  " * depth + text if text else "")
     for n in body:
-        if isinstance(n, Line) or (isinstance(n, SPELT) and n.text):
-            put(n.text)
+        if text := getattr(n, "text", ""):
+            put(text)
         elif isinstance(n, Order):
             if text := words(n):
                 put(text)

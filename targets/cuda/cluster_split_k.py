@@ -11,7 +11,7 @@ Every block adds in the order of the blocks' ranks, so a result does not depend 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -112,22 +112,22 @@ def add_up(at: WarpSpecialisedPrinter) -> None:
     parts = at.parts
     assert parts is not None
     at.touch({name for name, _ in parts.sums})
+    def each(own: str, call: Callable[[str, str, str], str]) -> None:
+        """`call` for each chunk of this block's share (==) or of the others' (!=): it, its sum's inbox, the bytes of a share."""
+        for name, inbox in parts.sums:
+            share = at.place.layouts[name].registers // parts.count
+            with at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} {own} {parts.rank})"), at.over(share // CHUNK, "q"):
+                x = f"&{at.names.of(name)}[{parts.piece} * {share} + q * {CHUNK}]"
+                at.put(call(x, f"{memory} + {inbox}", f"{share // CHUNK * step}"))
+
     thread, memory, barrier = f"(threadIdx.x - {TEAM})", at.memory, f"{at.memory} + {parts.barrier}"
     step = 4 * CHUNK * TEAM * at.workers  # bytes from a thread's chunk to its next
+    here = f"q * {step} + {thread} * {4 * CHUNK}"
     at.plan(ClusterBarrier("wait", "ac_cluster_wait();"), Inbox("send"))
-    for name, inbox in parts.sums:
-        x, share = at.names.of(name), at.place.layouts[name].registers // parts.count
-        mine = f"({parts.rank} - ({parts.piece} < {parts.rank})) * {share // CHUNK * step}"
-        with at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} != {parts.rank})"), at.over(share // CHUNK, "q"):
-            to = f"{memory} + {inbox} + {mine} + q * {step} + {thread} * {4 * CHUNK}"
-            at.put(f"ac_send({to}, {parts.piece}, &{x}[{parts.piece} * {share} + q * {CHUNK}], {barrier});")
+    mine = lambda share: f"({parts.rank} - ({parts.piece} < {parts.rank})) * {share}"
+    each("!=", lambda x, inbox, share: f"ac_send({inbox} + {mine(share)} + {here}, {parts.piece}, {x}, {barrier});")
     at.plan(Inbox("wait", f"ac_barrier_wait_far({barrier}, 0);"), Inbox("read"))
-    for name, inbox in parts.sums:
-        x, share = at.names.of(name), at.place.layouts[name].registers // parts.count
-        with at.over(parts.count, parts.piece), at.block(f"if ({parts.piece} == {parts.rank})"), at.over(share // CHUNK, "q"):
-            sent = f"{memory} + {inbox} + q * {step} + {thread} * {4 * CHUNK}"
-            of = f"&{x}[{parts.piece} * {share} + q * {CHUNK}]"
-            at.put(f"ac_add_parts<{parts.count}>({of}, {sent}, {share // CHUNK * step}, {parts.piece});")
+    each("==", lambda x, inbox, share: f"ac_add_parts<{parts.count}>({x}, {inbox} + {here}, {share}, {parts.piece});")
     at.added = True
 
 
