@@ -1,13 +1,14 @@
 """Leaves out each barrier, wait, arrival and group of plans, and asks the plan's checkers, by kind: of every golden, and of schemes that no
-golden has (a factor that blocks of a cluster share, rows that stay, teams that take turns, operands in halves). Of an NPU's goldens
+golden has (a factor that blocks of a cluster share, rows that stay, teams that take turns, operands in halves or one slot, a slot that is
+lent for boxes). Of an NPU's goldens
 each wait and set of a flag, within a core and between cores, and each barrier of a pipe.
 
     python -m benchmarks.plan_mutants             a table
     python -m benchmarks.plan_mutants --left      and each that no checker misses
 
-Three kinds may be missing for nothing: a group of copies or products that then joins the next one, which is waited for no later, the last
-arrival at a slot that no copy fills again, and a barrier of an NPU's products of which the way out has read the slot in between: the flags
-of both order them.
+Four kinds may be missing for nothing: a group of copies or products that then joins the next one, which is waited for no later, the last
+arrival at a slot that no copy fills again, a kernel's last wait for stores where each tile has waited for its own, and a barrier of an
+NPU's products of which the way out has read the slot in between: the flags of both order them.
 """
 
 from __future__ import annotations
@@ -57,10 +58,13 @@ LATE = ("half_scores", "mma_row_sums"), ("mma_row_sums", "handed_fractals"), ("f
 SHARE = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2, persistent=True, grouped=8)
 ROWS = by_hand({"i0": 1, "i1": 512}, threads=64, stages=9, persistent=True)
 SOFTMAX, TWO = graph({"x": "f16[19, 4096]"}, "%0 = softmax(x, axes=[1])"), gemm(300, 264, 520)
+LONG = {"x": "f16[136, 520]", "w": "f16[520, 264]", "r": "f16[136, 264]"}
 BESIDE = {  # of no golden: a graph and a schedule
     "multicast": (TWO, replace(SHARE, cluster=2)),
     "multicast_halves": HALVES["clusters"][:2],
     "ping_pong": (TWO, replace(SHARE, ping_pong=True)),
+    "third_epilogue_stage": (graph(LONG, "%0 = matmul(x, w)\n%1 = gelu(%0)"), replace(SHARE, tile=(("i0", 128), ("i1", 256), ("r0", 64)))),
+    "operands_in_one_slot": (graph(LONG, "%0 = matmul(x, w)\n%1 = add(%0, r)"), replace(SHARE, stages=6)),
     "rows": (SOFTMAX, ROWS),
     "rows_of_a_cluster": (SOFTMAX, replace(ROWS, tile=(("i0", 1), ("i1", 1024)), threads=32, cluster=4, stages=6)),
 }
@@ -94,13 +98,15 @@ class Mutant:
             return f"{n.do} {n.what}{' of a cluster' if n.far else ''}"
         if isinstance(n, ClusterBarrier | NamedBarrier | Inbox | Flag):
             return f"{KINDS[type(n)]} {n.do}"
+        if isinstance(n, Done) and "drain" in n.text:
+            return "bulk drain"
         bulk, team = isinstance(n, Done) and n.of == "stores", n.agents if isinstance(n, Barrier) and n.agents != "block" else ""
         return ("bulk " if bulk else f"{team} " if team else "") + type(n).__name__.lower()
 
     @property
     def harmless(self) -> bool:
         """Whether it is of a kind that may be missing for nothing."""
-        return isinstance(self.dropped, Commit | Group) or self.kind in ("arrive empty", "cube.M barrier")
+        return isinstance(self.dropped, Commit | Group) or self.kind in ("arrive empty", "bulk drain", "cube.M barrier")
 
 
 def plans() -> list[Plan]:

@@ -66,6 +66,7 @@ TILES = 3  # of each team that takes tiles
 ROWS = (1, 2)  # tiles of a row that blocks share out
 ROLES = {-1: "producer", -2: "issuer"}  # agents of a block that are no teams
 NAMES = {-1: "the producer", -2: "the issuing thread"}
+LENT = "never", "first"  # how the warps of a team give back a slot that one of them uses on: all others, and it
 LEVEL = {"wave": 0, "warpgroup": 0, "cluster": 2}  # of a barrier; of others 1
 
 
@@ -343,7 +344,8 @@ class Run:
                 self.w.says(a, f"gives back {_say(place)} that {held.who} {'write' if held.write else 'read'}")
             for b in blocks:
                 self.use(a, (MBARRIERS, b), False)
-                self.w.arrives(key(b), a, what, 1, 0, 1 if own >= 0 else self.of.teams // self.takers * len(blocks), 0)
+                of = 1 if own >= 0 else self.of.teams // self.takers * len(blocks)
+                self.w.arrives(key(b), a, what, 2 - (n.when in LENT), 0, 2 * of, 0)  # of a slot that is lent in two parts
         return True
 
     def _inbox(self, n: Inbox, a: Team) -> bool:
@@ -433,7 +435,7 @@ def place_of(place: tuple[tuple[str, int], ...], at: At) -> int:
 
 def _skipped(n: Signal, at: At, turn: int) -> bool:
     first = at.get(n.loop, 0) == 0
-    return n.when == "never" or (n.when == "again" and first) or (n.when == "first" and not (first and turn > 0))
+    return (n.when == "again" and first) or (n.when == "first" and not (first and turn > 0))
 
 
 def _lone(name: str, a: Team, slot: Hashable) -> Place:

@@ -100,7 +100,7 @@ class Signal:
 
     do      wait | arrive, or fill: copies are started that make the slot full when they land
     back    how many turns of the role before this one (fewer than 0: ahead)
-    when    "" always; "never": another one says it for all; "again": not in the loop's first turn; "first": in the loop's first turn, but
+    when    "" always; "never": one warp says it later; "again": not in the loop's first turn; "first": in the loop's first turn, but
             not in the role's first of all
     loop    the variable that counts the loop's turns, for `when`
     number  how the turn is called; "": by the role's count
