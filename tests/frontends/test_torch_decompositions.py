@@ -79,6 +79,18 @@ class Residual(torch.nn.Module):
         return self.end(y[:, :3].flatten(1)), y.mean((2, 3)), torch.nn.functional.adaptive_avg_pool2d(y, 1)
 
 
+class Words(torch.nn.Module):
+    """What models of language have: masks of positions, heads, casts, differences, gates in place."""
+
+    def forward(self, x):
+        a, b = x.half().float().chunk(2, 1)
+        y = torch.nn.functional.hardswish(a + b, inplace=True) * torch.nn.functional.hardsigmoid(a)
+        at = torch.arange(4)
+        mask = (at[:, None] >= at) & (at.diff(prepend=torch.ones(1, dtype=torch.int64)) > 0)
+        heads = y.reshape(2, 3, 2, 2).transpose(1, 2).contiguous().view(2, 2, 6).squeeze(0)
+        return torch.where(mask, y.unflatten(1, (3, 1))[:, 0, :, :].mT @ y.new_ones(2, 1, 4), -1.0), heads, y.t() if y.dim() == 2 else y
+
+
 def of_view(x):
     y = x.exp()
     y.view(-1).relu_()
@@ -100,8 +112,9 @@ def widened(x):
     return x.exp().add_(torch.ones(1, dtype=torch.float64))
 
 
-def test_operators_of_other_names_are_read_as_torch_decomposes_them():
-    program = exported.export(Residual().eval(), (torch.randn(2, 3, 4, 4),))
+@pytest.mark.parametrize(("module", "shape"), [(Residual(), (2, 3, 4, 4)), (Words(), (2, 6, 4))], ids=["convolutions", "words"])
+def test_operators_of_other_names_are_read_as_torch_decomposes_them(module, shape):
+    program = exported.export(module.eval(), (torch.randn(shape),))
     core = renamed(program)
     got, want = (Reader(p, "m").graph() for p in (core, exported.decompose(program, "m")))
     assert show(got) == show(want)
