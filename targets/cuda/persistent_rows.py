@@ -11,6 +11,7 @@ these signals stand follows from the reads, the copies and the counts of turns (
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -34,7 +35,7 @@ from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Digit, weights
 from autocomp.tile.plan import Agents, Barrier, Box, Count, Fence, Order, Reads, Signal
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
-from autocomp.tile.steps import Over
+from autocomp.tile.steps import Over, Step
 
 GRAIN = 16  # bytes: addresses and lengths of bulk copies are multiples of it (PTX ISA, cp.async.bulk)
 RING = "row"  # its name in the plan
@@ -94,6 +95,8 @@ class Streamed:
 class RowPrinter(Printer):
     """The text of a block that stays. `place.stages`: slots."""
 
+    turn: str
+
     def __init__(self, p: TileProgram, place: Placement, directives: tuple[str, ...]) -> None:
         super().__init__(p, place, directives=directives)
         for name in ("at", "piece"):
@@ -119,7 +122,7 @@ class RowPrinter(Printer):
                              where=f"kernel {p.name}", hint="use larger pieces or more stages")  # fmt: skip
         self.slots_at = place.reserve(self.slot_bytes * place.stages, 128)
         self.full = place.reserve(16 * place.stages, 8)
-        self.turn = f"(piece / {self.turns_of_row})"
+        self.tile = f"(piece / {self.turns_of_row})"
 
     def refuse(self, what: str) -> UnsupportedOp:
         return UnsupportedOp(what, where=f"kernel {self.p.name}", hint="take a schedule with one block a tile")
@@ -252,6 +255,13 @@ class RowPrinter(Printer):
         super().loop(n, loop)
         if any(loop is n for n in self.passes[:-1]):  # the next pass begins with the row's first piece
             self.plan(Count(RING, "", times=-1, turns=True))
+
+    def run(self, body: Iterable[Loop | Stmt | Step]) -> None:
+        """What blocks of a cluster read of each other alternates from tile to tile; in a loop of a tile it is written once a turn."""
+        turn, tile = self.turn, self.tile
+        self.turn, self.tile = tile, ""
+        super().run(body)
+        self.turn, self.tile = turn, tile
 
     def load(self, s: Stmt, t: Tensor) -> None:
         if t.name not in self.streamed or not any(s in n.body for n in self.passes):

@@ -33,6 +33,7 @@ CASES = {
     "softmax": (SOFTMAX, STAY),
     "no_slot_more": (SOFTMAX, replace(STAY, stages=8)),
     "cluster": (SOFTMAX, replace(STAY, tile=(("i0", 1), ("i1", 1024)), threads=32, cluster=4, stages=6)),
+    "cluster_meets_each_turn": (SOFTMAX, replace(STAY, tile=(("i0", 1), ("i1", 1024)), threads=32, cluster=4, stages=6, directives=())),
     "online": (ONLINE, replace(STAY, tile=(("i0", 1), ("i1", 1024)))),
     "online_cluster": (ONLINE, replace(STAY, tile=(("i0", 1), ("i1", 1024)), cluster=2)),
     "norm": (NORM, replace(STAY, tile=(("i0", 1), ("i1", 128)), threads=32, stages=6)),
