@@ -83,7 +83,7 @@ class Words(torch.nn.Module):
     """What models of language have: masks of positions, heads, casts, differences, gates in place."""
 
     def forward(self, x):
-        a, b = x.half().float().chunk(2, 1)
+        a, b = (x.half().type_as(x) + torch.zeros_like(x)).chunk(2, 1)
         y = torch.nn.functional.hardswish(a + b, inplace=True) * torch.nn.functional.hardsigmoid(a)
         at = torch.arange(4)
         mask = (at[:, None] >= at) & (at.diff(prepend=torch.ones(1, dtype=torch.int64)) > 0)

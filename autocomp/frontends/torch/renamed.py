@@ -27,7 +27,7 @@ SAME = frozenset(f"aten.{n}" for n in (
     "rsqrt.default", "sqrt.default", "cos.default", "sin.default", "erf.default", "log.default", "abs.default", "pow.Tensor_Scalar",
     "bmm.default", "amax.default", "sum.dim_IntList", "arange.start_step", "full.default", "clamp.default", "maximum.default",
     "minimum.default", "bitwise_and.Tensor", "logical_not.default", "logical_and.default", "squeeze.dims", "mul.Scalar", "add.Scalar",
-    "addmm.default", "alias.default", "pow.Tensor_Tensor",
+    "addmm.default", "alias.default", "pow.Tensor_Tensor", "full_like.default", "repeat.default",
     *(f"{order}.{kind}" for order in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("Scalar", "Tensor"))))  # fmt: skip
 _WRITING = ("relu_.default", "add_.Tensor", "mul_.Tensor", "sigmoid_.default", "silu_.default", "hardtanh_.default", "leaky_relu_.default",
             "hardswish_.default")  # fmt: skip
@@ -35,8 +35,8 @@ IN_PLACE = {f"aten.{n}": f"aten.{n.replace('_.', '.')}" for n in _WRITING}
 # results that are, or may be, the memory of what they read
 VIEWS = frozenset(f"aten.{n}" for n in (
     "view.default", "permute.default", "unsqueeze.default", "slice.Tensor", "select.int", "expand.default", "flatten.using_ints",
-    "unbind.int", "split.Tensor", "chunk.default", "squeeze.dims", "to.dtype", "to.dtype_layout", "to.device", "alias.default",
-    "reshape.default", "transpose.int", "contiguous.default", "unflatten.int", "squeeze.dim", "mT.default", "t.default",
+    "unbind.int", "split.Tensor", "chunk.default", "squeeze.dims", "to.dtype", "to.dtype_layout", "to.device", "type_as.default",
+    "alias.default", "reshape.default", "transpose.int", "contiguous.default", "unflatten.int", "squeeze.dim", "mT.default", "t.default",
     "dropout.default", "dropout_.default"))  # fmt: skip
 
 
@@ -153,9 +153,9 @@ def _core(n: Any) -> Core | None:
     if name in IN_PLACE and IN_PLACE[name] in SAME:
         return Core(_operator(IN_PLACE[name]), n.args, n.kwargs)
     name = IN_PLACE.get(name, name)
-    if name.startswith("aten.to."):
+    if name.startswith("aten.to.") or name == "aten.type_as.default":
         cast = n.meta["val"].dtype != n.args[0].meta["val"].dtype
-        return Core(_operator("aten._to_copy.default"), n.args[:1], {"dtype": n.meta["val"].dtype}) if cast else Core(None, n.args, {})
+        return Core(_operator("aten._to_copy.default"), n.args[:1], {"dtype": n.meta["val"].dtype}) if cast else Core(None, n.args[:1], {})
     form = _FORMS.get(name)
     try:
         if name in MADE:
@@ -185,6 +185,8 @@ MADE: dict[str, tuple[str, Callable[..., tuple[Any, ...]]]] = {  # tensors of no
     "aten.ones.default": ("aten.full.default", lambda size: (size, 1)),
     "aten.new_zeros.default": ("aten.full.default", lambda x, size: (size, 0)),
     "aten.new_ones.default": ("aten.full.default", lambda x, size: (size, 1)),
+    "aten.zeros_like.default": ("aten.full_like.default", lambda x: (x, 0)),
+    "aten.ones_like.default": ("aten.full_like.default", lambda x: (x, 1)),
     "aten.__and__.Tensor": ("aten.bitwise_and.Tensor", lambda x, y: (x, y)),
 }
 
