@@ -20,7 +20,7 @@ from autocomp.runtime.deploy_host import COMPARE, FILES, INCLUDES, type_of
 from autocomp.runtime.inputs import random_inputs
 from autocomp.simulate.simt_model import COMPILER, INCLUDE, SHARED, compile_to
 from tests.helpers import fresh
-from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.device_graphs import GRAPHS, graph, prepared
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -53,7 +53,7 @@ def test_the_launcher_computes_the_graph(name, model, tmp_path):
         program = autocomp.optimize(two_layers, example_inputs=(np.zeros((51, 72), "f2"),), target="maca:c500")
         assert len(program.kernels) > 1
     else:
-        program = autocomp.optimize(GRAPHS[name], target="maca:c500")
+        program = prepared(GRAPHS[name], "maca:c500")
     folder = program.save(tmp_path / "out")
     feed = random_inputs(program.graph, fresh.seed())
     for n, x in feed.items():

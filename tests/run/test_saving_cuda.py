@@ -14,7 +14,7 @@ from autocomp.runtime.inputs import random_inputs
 from autocomp.runtime.program import files_of
 from autocomp.simulate.simt_model import COMPILER, INCLUDE, SHARED, compile_to, team_products
 from tests.helpers import fresh
-from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.device_graphs import GRAPHS, graph, prepared
 from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import CASES, split, stream
 
@@ -48,7 +48,7 @@ def program_of(name):
         for c in program.calls.calls:
             program.printed[c.kernel.name] = program.target.emit(c.kernel, ALIKE)
     else:
-        program = autocomp.optimize(GRAPHS[name], target="cuda:h200")
+        program = prepared(GRAPHS[name], "cuda:h200")
     program.sources = files_of(program.calls, program.printed, program.target)
     return program
 

@@ -13,7 +13,7 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import graph
+from tests.helpers.device_graphs import graph, prepared
 
 TARGET = "ascend:910b"
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
@@ -34,7 +34,7 @@ CASES = {"six rounds": (2, 75, 333, 32), "two rounds": (1, 33, 100, 40, False, "
 @needs_compiler
 @pytest.mark.parametrize("case", CASES)
 def test_attention_with_a_late_product(case, tmp_path):
-    program = autocomp.optimize(attention(*CASES[case]), target=TARGET, without=["tiling/npu-online"])
+    program = prepared(attention(*CASES[case]), TARGET, without=["tiling/npu-online"])
     assert [k for k in program.kernels if "softmax_overlap 1" in k.schedule]
     program.executor = AscendExecutor(program, tmp_path)
     program.verify(seed=fresh.seed())
@@ -44,7 +44,7 @@ def test_attention_with_a_late_product(case, tmp_path):
 @pytest.mark.parametrize(("was", "by"), [("r1_now - 1", "r1_now - 0"), ("r1_round_now - 1", "r1_round_now - 0"),
                                          ("if (r1 >= 2)", "if (r1 >= 3)")])  # fmt: skip
 def test_a_wrong_round_is_seen(was, by, tmp_path):
-    program = autocomp.optimize(attention(1, 40, 200, 32), target=TARGET, without=["tiling/npu-online", "tiling/npu-online-joined"])
+    program = prepared(attention(1, 40, 200, 32), TARGET, without=["tiling/npu-online", "tiling/npu-online-joined"])
     assert was in next(iter(program.printed.values())).text
     program.executor = AscendExecutor(program, tmp_path, edit=lambda text: text.replace(was, by), blocks=1)
     with pytest.raises((ModelFailure, autocomp.VerificationError)):
@@ -80,7 +80,7 @@ def test_large_tiles_have_one_slot_where_two_do_not_fit():
 @pytest.mark.parametrize("stages", [2, 3])
 def test_attention_with_one_slot(stages, tmp_path):
     """Tails of rows and keys, more tiles than one a group; the late product one round behind or two."""
-    program = autocomp.optimize(attention(3, 150, 300, 128), target=TARGET)
+    program = prepared(attention(3, 150, 300, 128), TARGET)
     call, target = program.calls.calls[0], load_target(TARGET)
     schedule = Schedule.make({"i0": 1, "i1": 128, "r1": 128}, softmax_overlap=1, stages=stages)
     program.printed[call.kernel.name] = target.emit(call.kernel, schedule)
@@ -115,7 +115,7 @@ JOINED = {  # blocks of a tile: three; as many as the diagonal lets it have, fro
 def test_tiles_without_a_gap(case, tmp_path):
     """One loop over tiles and blocks: several tiles a group of cores."""
     shape, tile, stages = JOINED[case]
-    program = autocomp.optimize(attention(*shape), target=TARGET)
+    program = prepared(attention(*shape), TARGET)
     call = program.calls.calls[0]
     schedule = Schedule.make(tile, softmax_overlap=1, stages=stages, persistent=True)
     text = load_target(TARGET).emit(call.kernel, schedule)
@@ -130,7 +130,7 @@ def test_tiles_without_a_gap(case, tmp_path):
                                          ("r1 + 1 == r1_end", "r1 + 2 == r1_end"), ("o3, l_last_kept,", "o3, l2,"),
                                          ("round = round_1,", "round = round_0,")])  # fmt: skip
 def test_a_wrong_end_of_a_tile_is_seen(was, by, tmp_path):
-    program = autocomp.optimize(attention(3, 64, 200, 32), target=TARGET)
+    program = prepared(attention(3, 64, 200, 32), TARGET)
     kernel = program.calls.calls[0].kernel
     schedule = Schedule.make({"i0": 1, "i1": 64, "r1": 64}, softmax_overlap=1, stages=2, persistent=True)
     program.printed[kernel.name] = load_target(TARGET).emit(kernel, schedule)
@@ -157,7 +157,7 @@ def test_tiles_without_a_gap_are_cheaper_and_chosen():
 def test_scores_scaled_as_their_maximum_is_taken_off(case, tmp_path):
     """Directive fused_scale, and arrivals half a row of banks apart: fewer clocks of vector instructions."""
     shape, tile, stages = JOINED[case]
-    program = autocomp.optimize(attention(*shape), target=TARGET)
+    program = prepared(attention(*shape), TARGET)
     call, waits = program.calls.calls[0], {}
     for directives in ((), ("fused_scale",)):
         schedule = Schedule.make(tile, softmax_overlap=1, stages=stages, persistent=True, directives=directives)

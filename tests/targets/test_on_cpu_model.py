@@ -13,7 +13,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dtype_of
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import GRAPHS, WAVES, WAVES_SCHEDULE, gemm, graph, printed
+from tests.helpers.device_graphs import GRAPHS, WAVES, WAVES_SCHEDULE, gemm, graph, prepared, printed
 from tests.helpers.schedules import by_hand
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -208,7 +208,7 @@ def without(pattern: str, by: str = ";"):
 
 
 def broken(name: str, edit):
-    program = autocomp.optimize(GRAPHS[name], target="cuda:a100")
+    program = prepared(GRAPHS[name], "cuda:a100")
     for k, s in program.printed.items():
         comment, end, code = s.text.partition("*/")
         program.printed[k] = replace(s, text=comment + end + edit(code))

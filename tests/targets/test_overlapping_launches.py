@@ -11,7 +11,7 @@ import autocomp
 from autocomp.runtime.cuda import started_early
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.device_graphs import GRAPHS, prepared
 from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import AHEAD, weights
 
@@ -131,7 +131,7 @@ def test_what_earlier_launches_may_write_is_not_said_to_stay(among_others):
 
 def test_chips_whose_launches_do_not_overlap_have_none_of_it():
     for target in ("cuda:a100", "maca:c500"):
-        program = autocomp.optimize(GRAPHS["gemm_bias_gelu"], target=target)
+        program = prepared(GRAPHS["gemm_bias_gelu"], target)
         for source in program.printed.values():
             assert not source.launch.overlaps and "ac_launch" not in source.text
 
