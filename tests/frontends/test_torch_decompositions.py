@@ -112,6 +112,14 @@ def widened(x):
     return x.exp().add_(torch.ones(1, dtype=torch.float64))
 
 
+def of_wider_numbers(x):
+    return torch.where(x > 0, x.long(), 0.5)
+
+
+def of_no_dimension(x):
+    return x.sum().flatten()
+
+
 @pytest.mark.parametrize(("module", "shape"), [(Residual(), (2, 3, 4, 4)), (Words(), (2, 6, 4))], ids=["convolutions", "words"])
 def test_operators_of_other_names_are_read_as_torch_decomposes_them(module, shape):
     program = exported.export(module.eval(), (torch.randn(shape),))
@@ -121,7 +129,7 @@ def test_operators_of_other_names_are_read_as_torch_decomposes_them(module, shap
     assert {*got.locations.values()} == {*want.locations.values()}
 
 
-@pytest.mark.parametrize("f", [of_view, seen_by_a_view, of_an_input, widened, torch.logcumsumexp])
+@pytest.mark.parametrize("f", [of_view, seen_by_a_view, of_an_input, widened, of_wider_numbers, of_no_dimension, torch.logcumsumexp])
 def test_other_programs_are_left_to_torch(f):
     class Module(torch.nn.Module):
         def forward(self, x):

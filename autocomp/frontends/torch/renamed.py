@@ -156,13 +156,15 @@ def _core(n: Any) -> Core | None:
     if name.startswith("aten.to.") or name == "aten.type_as.default":
         cast = n.meta["val"].dtype != n.args[0].meta["val"].dtype
         return Core(_operator("aten._to_copy.default"), n.args[:1], {"dtype": n.meta["val"].dtype}) if cast else Core(None, n.args[:1], {})
+    if name == "aten.where.ScalarOther" and n.meta["val"].dtype != n.args[1].meta["val"].dtype:
+        return None
     form = _FORMS.get(name)
     try:
         if name in MADE:
             target, args = MADE[name]
             return Core(_operator(target), args(*n.args), n.kwargs)
         return form(*n.args, **n.kwargs) if form is not None else None
-    except (TypeError, IndexError):  # arguments that the form does not have
+    except (TypeError, IndexError, ZeroDivisionError):  # arguments that the form does not have, or no dimension
         return None
 
 
