@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import mbarriers
+from autocomp.targets.cuda import queues
 from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.tma_store import BOX_BYTES, Boxes, each_box, find_boxes, number_of, part_store, placed, store_box, team_meets
 from autocomp.targets.simt.expressions import STORED
@@ -105,20 +105,9 @@ def reserved(at: WarpSpecialisedPrinter, steps: Steps) -> Beside | None:
                   at.names.fresh("beside"))  # fmt: skip
 
 
-def _slot(at: WarpSpecialisedPrinter, b: Beside) -> tuple[str, str]:
-    """(slot, parity) of the current turn."""
-    if not at.persistent:
-        return "0", "0"
-    return mbarriers.turn(b.turn, b.slots)
-
-
-def _barrier(at: WarpSpecialisedPrinter, b: Beside, slot: str, full: bool) -> str:
-    return mbarriers.barrier(at.memory, b.barrier, b.slots, slot, full)
-
-
 def _place(at: WarpSpecialisedPrinter, b: Beside) -> str:
     """Where the current slot begins."""
-    slot, _ = _slot(at, b)
+    slot, _ = queues.turn(at, at.rings[b.turn])
     return f"{at.memory} + {b.offset}" + (f" + {slot} * {b.bytes}" if b.slots > 1 else "")
 
 
@@ -127,24 +116,11 @@ def _own(at: WarpSpecialisedPrinter, b: Beside) -> str:
     return _place(at, b) + ("" if at.order else f" + wave / 4 * {b.out.count * BOX_BYTES}")
 
 
-def barriers(at: WarpSpecialisedPrinter, b: Beside) -> None:
-    """One arrival fills a slot, one of each warpgroup of a tile empties it."""
-    with at.block(f"for (int i = 0; i < {b.slots}; ++i)"):
-        at.put(f"ac_barrier_init({_barrier(at, b, 'i', True)}, 1);", f"ac_barrier_init({_barrier(at, b, 'i', False)}, {at.workers});")
-
-
-def counter(at: WarpSpecialisedPrinter, b: Beside) -> None:
-    """A role's first turn."""
-    if at.persistent and not b.halves:
-        mine = bool(at.order and at.consuming)
-        at.plan(Count(b.turn, f"unsigned {b.turn} = {'team - 1' if mine else '0'};", begin=True, times=int(mine)))
-
-
 def send(at: WarpSpecialisedPrinter, b: Beside) -> None:
     """The producer's part of a tile."""
-    slot, _ = _slot(at, b)
+    q = at.rings[b.turn]
     at.plan(Signal("fill", "full", b.turn, b.slots))
-    full = _barrier(at, b, slot, True)
+    full = queues.barrier(at, q, queues.turn(at, q)[0])
     at.put(f"ac_barrier_expect({full}, {b.bytes});")
     x = b.boxes
     with at.over(at.workers * x.repeats, "m"), at.over(x.groups, "g"), at.over(x.parts, "part"):
@@ -187,5 +163,6 @@ def spelt(at: WarpSpecialisedPrinter, b: Beside, n: Signal) -> str:
     """A slot is given back by the thread that has waited for its stores; of halves: one has come, the parity is its number."""
     if b.halves:
         return f"ac_barrier_wait({at.memory} + {b.barrier} + 8 * (wave / 4), {n.number or 0});"
-    slot, _ = mbarriers.turn(f"({b.turn} - {n.back})" if n.back else b.turn, b.slots)
-    return f"{f'if ({b.turn} >= {n.back}) ' if n.back else ''}ac_barrier_arrive({_barrier(at, b, slot, False)});"
+    q = at.rings[b.turn]
+    slot, _ = queues.turn(at, q, f"({b.turn} - {n.back})" if n.back else "")
+    return f"{f'if ({b.turn} >= {n.back}) ' if n.back else ''}ac_barrier_arrive({queues.barrier(at, q, slot, False)});"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autocomp.targets.cuda import load_c, mbarriers, ping_pong
+from autocomp.targets.cuda import mbarriers, ping_pong
 from autocomp.targets.cuda.cluster_split_k import own_turns
 from autocomp.targets.simt.expressions import index
 
@@ -76,8 +76,6 @@ def spelt(at: WarpSpecialisedPrinter, n: Signal) -> str:
         return ""
     if n.what == "order":
         return ping_pong.spelt(at, n)
-    if at.load_c and n.queue == at.load_c.turn and (at.load_c.halves or n.do == "arrive"):
-        return load_c.spelt(at, at.load_c, n)
     q, full = at.rings[n.queue], n.what == "full"
     slot, phase = turn(at, q, f"({q.name} - {n.back})" if n.back else n.number)
     of = barrier(at, q, slot, full)
@@ -118,26 +116,32 @@ def turn(at: WarpSpecialisedPrinter, q: Queue, number: str = "") -> tuple[str, s
     return mbarriers.turn(number or at.numbers.get(q.name, q.name), q.depth)
 
 
+def counted(at: WarpSpecialisedPrinter) -> list[Queue]:
+    """Those that have several turns."""
+    return [q for q in at.queues if (q.loop is not None or at.persistent) and not q.resident]
+
+
 def turned(at: WarpSpecialisedPrinter, loop: Loop | None) -> None:
     """The next turn of a loop's queues."""
     if loop is None and at.order and at.consuming:
-        ping_pong.skip(at, at.order, [q for q in at.queues if not q.resident])
+        ping_pong.skip(at, at.order, counted(at))
         return
-    for q in at.queues:
-        if q.loop is loop and (loop is not None or at.persistent) and not q.resident:
+    for q in counted(at):
+        if q.loop is loop:
             at.plan(Count(q.name, f"++{q.name};"))
 
 
 def counters(at: WarpSpecialisedPrinter) -> None:
     """A role's first turn of each queue."""
-    if at.load_c:
-        load_c.counter(at, at.load_c)
-    if at.order and at.consuming:
-        ping_pong.counters(at, at.order, [q for q in at.queues if not q.resident])
+    mine = bool(at.order and at.consuming)
+    if at.load_c and at.persistent and not at.load_c.halves:
+        first = f"unsigned {at.load_c.turn} = {'team - 1' if mine else '0'};"
+        at.plan(Count(at.load_c.turn, first, begin=True, times=int(mine)))
+    if at.order and mine:
+        ping_pong.counters(at, at.order, counted(at))
         return
-    for q in at.queues:
-        if (q.loop is not None or at.persistent) and not q.resident:
-            at.plan(Count(q.name, f"unsigned {q.name} = 0;", begin=True, times=0))
+    for q in counted(at):
+        at.plan(Count(q.name, f"unsigned {q.name} = 0;", begin=True, times=0))
 
 
 def span(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[Callable[[str], str], str]:
@@ -154,10 +158,9 @@ def span(at: WarpSpecialisedPrinter, loop: Loop) -> tuple[Callable[[str], str], 
 def send(at: WarpSpecialisedPrinter, q: Queue) -> None:
     """Announce a slot's bytes, start its copies; of the first turns, those that are not ahead already."""
     slot, _ = turn(at, q)
-    counted = (q.loop is not None or at.persistent) and not q.resident
     at.plan(Signal("fill", "full", q.name, q.depth, far=readers(at, q) > 1))
     early = at.prefetched.constants if at.prefetched and at.prefetched.queue is q else ()
-    if early and counted:
+    if early and q in counted(at):
         with at.block(f"if ({q.name} >= {at.prefetched.turns})"):  # type: ignore[union-attr]
             expect(at, q, slot)
             start(at, q, early, q.name, slot)

@@ -113,7 +113,11 @@ class WarpSpecialisedPrinter(Printer):
             return n.text or f"ac_barrier_sync(1, {TEAM * self.workers});"
         if isinstance(n, Done):
             return f"ac_bulk_wait<{n.behind}>();" if n.of == "stores" else f"ac_team_wait<{0 if n.whole else n.behind}>();"
-        return queues.spelt(self, n) if isinstance(n, Signal) else super().words(n)
+        if not isinstance(n, Signal):
+            return super().words(n)
+        c = self.load_c
+        own = c and n.queue == c.turn and (n.do == "arrive" or (c.halves and n.do == "wait"))
+        return load_c.spelt(self, c, n) if c and own else queues.spelt(self, n)
 
     @kept_property
     def facts(self) -> Facts:
@@ -186,7 +190,10 @@ class WarpSpecialisedPrinter(Printer):
         if self.order:
             ping_pong.barriers(self, self.order)
         if self.load_c:
-            (load_c_halves if self.load_c.halves else load_c).barriers(self, self.load_c)
+            if self.load_c.halves:
+                load_c_halves.barriers(self, self.load_c)
+            else:
+                queues.barriers_of(self, self.rings[self.load_c.turn], self.workers)
 
     def consume(self, role: Over) -> None:
         """The consuming warpgroups."""
