@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import autocomp
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.program import Program, executor_of, files_of
-from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.device_graphs import gemm, graph, prepared
 from tests.helpers.schedules import by_hand
 
 TWO = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2, cluster=2, cluster_split_k=2)
@@ -42,7 +41,7 @@ FEW_ROWS = {
 
 def split(text: str, schedule: Schedule, edit: Callable[[str], str] = lambda text: text) -> Program:
     """The program under this very schedule."""
-    program = autocomp.optimize(text, target="cuda:h200")
+    program = prepared(text, "cuda:h200")
     (kernel,) = {c.kernel.name: c.kernel for c in program.calls.calls}.values()
     source = program.target.emit(kernel, schedule)
     comment, end, code = source.text.partition("*/")

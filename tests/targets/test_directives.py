@@ -18,7 +18,7 @@ from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tune.bisect import Request, fired
 from autocomp.tune.space import legal_points
 from tests.helpers import fresh
-from tests.helpers.device_graphs import attention, gemm, graph
+from tests.helpers.device_graphs import attention, gemm, graph, prepared
 from tests.helpers.schedules import by_hand
 
 TEAM = {"roles": "warp_specialise", "workers": 2, "stages": 3, "persistent": True}
@@ -89,7 +89,7 @@ SUBSETS = 2  # of each kernel's directives, drawn
 def printed(name: str, names: tuple[str, ...]):
     """The program, its kernel's source under these directives."""
     text, schedule, blocks = KERNELS[name]
-    program = autocomp.optimize(text, target="cuda:h200", cache=False)
+    program = prepared(text, "cuda:h200")
     kernel = program.calls.calls[0].kernel
     tile = dict(schedule.tile)
     if rows := tile.pop("rows", 0):  # of attention: one head
