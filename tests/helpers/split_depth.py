@@ -20,7 +20,7 @@ CASES = {
     "two": (gemm(136, 136, 264, "bf16"), replace(TWO, grouped=8)),
     "four": (gemm(128, 256, 328), FOUR),
     "epilogue": (EPILOGUE, TWO),
-    "wide_results": (graph({"x": "f16[136, 328]", "w": "f16[328, 136]"}, '%0 = matmul(x, w)\n%1 = cast(%0, to="f32")'), TWO),
+    "wide_results": (graph({"x": "f16[136, 328]", "w": "f16[328, 264]"}, '%0 = matmul(x, w)\n%1 = cast(%0, to="f32")'), TWO),
     "fewer_turns_than_blocks": (gemm(128, 256, 72), FOUR),
     "batched": (gemm(136, 128, 136, "f16", "2, "), replace(TWO, tile=(("i0", 1), ("i1", 128), ("i2", 128), ("r0", 64)))),
     "two_sums": (SWIGLU, replace(TWO, tile=(("i0", 128), ("i1", 64), ("r0", 64)), workers=1)),

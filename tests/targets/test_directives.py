@@ -42,7 +42,7 @@ WINDOWS = graph({"x": "f32[2, 3, 21, 37]", "w": "f32[3, 1, 5, 5]"},
 MIXED = graph({"x": "f32[2, 14, 24, 40]", "w": "f32[40, 1, 3, 3]"},
               "%0 = transpose(x, perm=[0, 3, 1, 2])\n"
               "%1 = conv(%0, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=40)")  # fmt: skip
-TAPS = graph({"x": "f16[2, 20, 20, 64]", "w": "f16[64, 3, 3, 64]"},
+TAPS = graph({"x": "f16[2, 5, 20, 64]", "w": "f16[64, 3, 3, 64]"},
              "%0 = transpose(x, perm=[0, 3, 1, 2])\n%1 = transpose(w, perm=[0, 3, 1, 2])\n"
              "%2 = conv(%0, %1, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1])")  # fmt: skip
 HALVES = graph({"x": "f16[72, 96]"},
