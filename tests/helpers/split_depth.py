@@ -20,7 +20,7 @@ CASES = {
     "two": (gemm(136, 136, 264, "bf16"), replace(TWO, grouped=8)),
     "four": (gemm(128, 256, 328), FOUR),
     "epilogue": (EPILOGUE, TWO),
-    "wide_results": (graph({"x": "f16[136, 328]", "w": "f16[328, 264]"}, '%0 = matmul(x, w)\n%1 = cast(%0, to="f32")'), TWO),
+    "wide_results": (graph({"x": "f16[136, 328]", "w": "f16[328, 136]"}, '%0 = matmul(x, w)\n%1 = cast(%0, to="f32")'), TWO),
     "fewer_turns_than_blocks": (gemm(128, 256, 72), FOUR),
     "batched": (gemm(136, 128, 136, "f16", "2, "), replace(TWO, tile=(("i0", 1), ("i1", 128), ("i2", 128), ("r0", 64)))),
     "two_sums": (SWIGLU, replace(TWO, tile=(("i0", 128), ("i1", 64), ("r0", 64)), workers=1)),
@@ -51,7 +51,7 @@ def split(text: str, schedule: Schedule, edit: Callable[[str], str] = lambda tex
 
 STREAM = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2, persistent=True, stream_k=True, grouped=8)
 STREAMS = {
-    "whole_waves_then_pieces": (gemm(520, 264, 520), STREAM, 4),
+    "whole_waves_then_pieces": (gemm(264, 264, 520), STREAM, 4),
     "fewer_tiles_than_blocks": (gemm(136, 136, 520), STREAM, 7),
     "more_blocks_than_turns": (gemm(136, 136, 72), replace(STREAM, workers=1), 20),
     "epilogue": (EPILOGUE, STREAM, 3),
