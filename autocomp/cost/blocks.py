@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import hypot, log2, prod
+from math import ceil, hypot, log2, prod
 
 from autocomp.cost import lanes, reductions, schemes
 from autocomp.cost.chip import F32, Chip
@@ -435,9 +435,11 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     busy = min(float(resident), t.tiles / chip.cores)
     drawn = s.threads * busy * chip.cores * _under_way(s, chip, d, t) / chip.latency  # Little's law, bytes/s
     memory = max(memory, d.work.read / drawn)
+    other = -(-few // of["direct_columns"]) * of["direct_columns"] * depth * 2.0 / s.threads
     if s.stages > 1:  # the ring brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
-        other = -(-few // of["direct_columns"]) * of["direct_columns"] * depth * 2.0 / s.threads
-        memory += rounds * turns * -(-other // of["under_way"]) * of["operand_clocks"] / chip.clock
+        memory += rounds * turns * ceil(other / of["beside_ring"]) * of["operand_clocks"] / chip.clock
+    else:  # both factors' loads wait in each turn
+        memory = max(memory, rounds * turns * ceil((_turn_bytes(s, d, t) + other) / of["under_way"]) * chip.latency)
     waves = s.threads / chip.lanes() * busy
     instructions = d.packed / chip.vector["f32"] * of["hiding_warps"] / waves
     loads = d.work.read / (t.tiles * turns * s.threads) + max(few, of["direct_columns"]) * depth * 2.0 / s.threads
