@@ -38,6 +38,8 @@ class Issued:
     stored              bytes of the sectors that a block writes
     again               bytes of a block's distinct sectors that it reads once more after all of them
     partial             bytes of the sectors that a block writes in part, and another one the rest of
+    lines, parts        lines of the cache that a block's stores name, one request after another; those of them with a sector that a
+                        request writes in part
     """
 
     blocks: float
@@ -53,6 +55,8 @@ class Issued:
     again: float = 0.0
     matrix_dtype: str = ""
     partial: float = 0.0
+    lines: float = 0.0
+    parts: float = 0.0
 
     def total(self, pipe: str) -> float:
         """Warp instructions of a pipe in one block's life."""

@@ -1,11 +1,12 @@
 """The time of what is printed: the busiest pipe, the life of a block, memory.
 
     together = (busiest ** n + lives ** n + memory ** n) ** (1 / n)
-    time     = launch + max(together, min(together + min(lives, memory) / beside, lives + memory))
+    time     = launch + together + apart * max(0, min(min(lives, memory) / beside, lives + memory - together))
 
 busiest  clocks that all blocks of a core take of its fullest pipe
 lives    rounds of blocks that a core holds at once, times the clocks of one block, whose warps wait or keep a pipe busy in each phase
-beside   blocks that share a core: one alone waits, computes and stores while nothing else of its core is under way
+beside   blocks that share a core: one alone waits, computes and stores while nothing else of its core is under way, but for its own loads
+         and stores (`apart`, rounds_apart)
 memory   bytes, among them those that blocks read once more where the caches cannot hold them meanwhile, and sectors that two blocks write
          in part
 
@@ -102,6 +103,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     phases = _pipes(w, chip, r)
     pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in phases.items()}
     pipes["cache fill"] = (min(w.asked, max(w.fetched, 0.0 if _held(w, chip, r, at_once) else w.asked)) + w.stored) / r.fill
+    pipes["stores"] = w.lines * of["stored_line"] + w.parts * (of["stored_part"] - of["stored_line"])
     own = min(1.0, w.threads / chip.lanes() / of["schedulers"])  # warps stay with their scheduler
     side = min(1.0, min(at_once, ceil(w.blocks / chip.cores)) * w.threads / chip.lanes() / of["schedulers"])
     lives = sum(p.turns * _clocks(p, {n: xs[i] / (own if n in BY_SCHEDULER else 1.0) for n, xs in phases.items()}, far, r)
@@ -116,7 +118,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: moved / main.bandwidth}
     waits, moves = known["latency"], known[main.name]
     together = sum(x**norm for x in known.values()) ** (1 / norm)
-    alone = max(0.0, min(min(waits, moves) / min(at_once, max(1.0, w.blocks / chip.cores)), waits + moves - together))
+    alone = max(0.0, min(min(waits, moves) / min(at_once, max(1.0, w.blocks / chip.cores)), waits + moves - together)) * of["rounds_apart"]
     seconds = together + alone + chip.launch
     bound = max(known, key=lambda n: known[n])
     others = ((n, x) for n, x in terms.items() if n != fullest)
@@ -124,14 +126,16 @@ def time(w: Issued, chip: Chip) -> Cost:
 
 
 def the_higher(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0) -> Cost:
-    """The price of a kernel whose schedule was priced at `cost`, `behind` seconds of it for what follows, once it is counted: `cost`, or
-    where the count is higher a mean of both that is mostly the count. What is missed is missed because it was not seen."""
+    """The price of a kernel whose schedule was priced at `cost`, `behind` seconds of it for what follows, once it is counted: where the
+    count is higher a mean of both that is mostly the count, for what is missed is missed because it was not seen; else `cost`, but no
+    more than so many times the count (`over_count`): tiles know of no waits that others hide."""
     by_count = time(w, chip)
     whole = by_count.seconds + behind
-    if whole <= cost.seconds:
-        return cost
-    seconds = whole**COUNTED * cost.seconds ** (1 - COUNTED)
-    return Cost(seconds, by_count.bound, (*by_count.parts, *((("combination", behind),) if behind else ())))
+    parts = (*by_count.parts, *((("combination", behind),) if behind else ()))
+    if whole > cost.seconds:
+        return Cost(whole**COUNTED * cost.seconds ** (1 - COUNTED), by_count.bound, parts)
+    most = chip.numbers["over_count"] * whole
+    return cost if cost.seconds <= most else Cost(most, by_count.bound, parts)
 
 
 def life(w: Issued, chip: Chip) -> list[tuple[float, dict[str, float], dict[str, float]]]:

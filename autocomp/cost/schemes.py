@@ -1,8 +1,7 @@
 """What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
-    tma_store             threads store runs of 16 bytes, each a line of its own in a core's clock, beside nothing; where rows begin
-                          anywhere parts of sectors, much slower
+    tma_store             threads store runs of eight elements, each a line of its own, beside nothing: of halves parts of sectors
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
     unroll_ring           a slot's address and its parity in each turn
@@ -10,12 +9,12 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand
 from autocomp.cost.tiles import Tile
 from autocomp.ir.schedule import Schedule
+
+RUN = 8  # results of a row that the lanes of an instruction have next to each other: PTX ISA, fragments of mma and wgmma
 
 
 def depth_left(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
@@ -34,10 +33,9 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     product, out = d.roles.form == "contract", d.widest
     leave = results * out * chip.cores / chip.memory("l2").bandwidth
     always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
-    if product and (access := _access(d, out, of["copy_bytes"])) < of["copy_bytes"]:  # rows that begin anywhere: parts of sectors leave
-        always = results * out / (access * of["scattered_stores"]) / chip.clock
-    elif "tma_store" not in has or (product and t.columns % of["box_columns"]):  # no boxes: threads store, whatever is asked
-        always = results * out / of["copy_bytes"] / chip.clock
+    anywhere = product and d.roles.cols and d.extent[d.roles.cols[-1].name] * out % of["copy_bytes"]  # rows begin where no box does
+    if anywhere or "tma_store" not in has or (product and t.columns % of["box_columns"]):  # threads store, whatever is asked
+        always = results * _stored(d, chip, out, bool(anywhere)) / chip.clock
     elif product and "interleave_epilogue" not in has:
         seconds += leave
     elif product and s.persistent and "third_epilogue_stage" not in has:
@@ -59,11 +57,13 @@ def of_a_turn(s: Schedule, chip: Chip) -> float:
     return 0.0 if "unroll_ring" in s.directives else chip.numbers["turn_gap_clocks"] / chip.clock
 
 
-def _access(d: Demand, out: int, widest: float) -> float:
-    """Bytes that a thread stores at once of a product's results: no bulk copy takes rows that begin at other than multiples of `widest`
-    bytes, and a thread has two results side by side."""
-    row = d.extent[d.roles.cols[-1].name] * out if d.roles.cols else 0
-    return widest if row % widest == 0 else float(min(2 * out, gcd(row, int(widest))))
+def _stored(d: Demand, chip: Chip, out: int, anywhere: bool) -> float:
+    """Clocks of a core for each of a product's results that threads store: of a row four lanes have two elements each, eight next to each
+    other in a line of the cache, stored at once where rows begin at multiples of both."""
+    of = chip.numbers
+    part = anywhere or RUN * out < of["sector"]
+    at_once = 1 if not anywhere or d.extent[d.roles.cols[-1].name] % 2 == 0 else 2
+    return at_once / RUN * of["stored_part" if part else "stored_line"]
 
 
 def _operand_beside(d: Demand) -> bool:

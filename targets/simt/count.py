@@ -71,7 +71,7 @@ class Counter(Printer):
         self.often = 1.0  # turns of the loops around
         self.overlap = 1.0
         self.loading = self.own_depth = False
-        self.asked_bytes = self.stored_bytes = self.partial_bytes = 0.0
+        self.asked_bytes = self.stored_bytes = self.partial_bytes = self.stored_lines = self.stored_parts = 0.0
         self.views: dict[str, dict[int, float]] = {}  # buffer -> by the loop around: bytes of sectors that a block reads
         self.around: list[Loop] = []
         self.multiplied = multiplied(p, place) if not exact else frozenset()
@@ -94,7 +94,8 @@ class Counter(Printer):
         threads, held = self.place.threads // self.place.cluster, min(float(registers), held)
         work = Issued(blocks_hinted(p) * self.place.cluster, threads, held, 0.0, (), read, written, self.asked_bytes * own,
                       first / self.place.cluster, self.stored_bytes * own,
-                      again / self.place.cluster, types[0] if types else "", self.partial_bytes / self.place.cluster)  # fmt: skip
+                      again / self.place.cluster, types[0] if types else "", self.partial_bytes / self.place.cluster,
+                      self.stored_lines * own, self.stored_parts * own)  # fmt: skip
         return Counted(p, plan, self.place, parts, work, own, spilt, self.own_depth)
 
     def fragments(self, x: Product) -> float:
@@ -260,6 +261,8 @@ class Counter(Printer):
         self.request(active, max(slots, active, bytes_ / LINE))
         if store:
             self.stored_bytes += sectors * SECTOR * self.often
+            self.stored_lines += lines * self.often
+            self.stored_parts += lines * made.partial(v * t.dtype.bytes) * each / max(1.0, sectors) * self.often
         else:
             self.asked_bytes += sectors * SECTOR * self.often
         if converted:
@@ -567,7 +570,10 @@ class Counter(Printer):
             run *= n
             if n != self.samples.extent[a]:
                 break
-        self.request(2 * chunks, chunks * (wide + max(wide, self.place.wave * bytes_ / run)))
+        lines = chunks * max(wide, self.place.wave * bytes_ / run)
+        self.request(2 * chunks, chunks * wide + lines)
+        self.stored_lines += lines * self.often
+        self.stored_parts += lines * (min(run, bytes_ * self.place.wave) % SECTOR != 0 and run < LINE) * self.often
         self.stored_bytes += chunks * self.place.wave * bytes_ * (-(-run // SECTOR) * SECTOR / run) * self.often
         self.wait("shared", 1)
 

@@ -63,6 +63,16 @@ class Accesses:
         new = (ordered[:, 1:] != ordered[:, :-1]) & (ordered[:, 1:] >= 0)
         return float((new.sum(axis=1) + (ordered[:, 0] >= 0)) @ self.times) / WAVES
 
+    def partial(self, bytes_: int) -> float:
+        """Sectors that the lanes of a wave, `bytes_` each at different places, name without covering them: the same measure."""
+        ordered = np.sort(np.where(self.there, self.place // SECTOR, -1), axis=1)
+        new = np.ones_like(ordered, dtype=bool)
+        new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        begin = np.flatnonzero(new)
+        lanes = np.diff(np.append(begin, ordered.size))
+        part = (lanes * min(bytes_, SECTOR) < SECTOR) & (ordered.ravel()[begin] >= 0)
+        return float(np.bincount(begin // ordered.shape[1], part, len(ordered)) @ self.times) / WAVES
+
     def passes(self, bytes_: int) -> float:
         """Times that the lanes of a wave pass over the banks of shared memory, in which a core's cache lies too, for accesses of `bytes_`
         at `place`, of lanes that make none at the first one's: the same measure. Wide accesses of a wave are made in parts, each of as

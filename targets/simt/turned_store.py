@@ -23,9 +23,8 @@ from autocomp.targets.simt.access import access_width, contiguous_axis, vector_w
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.simt.placed import tile_of
 
-from autocomp.ir.types import dim_hint
 from autocomp.tile.layout import Layout
-from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.program import Stmt, Tensor, walk
 
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
@@ -69,7 +68,7 @@ def turned(at: Printer, s: Stmt, t: Tensor) -> Turned | None:
     if at.place.products:
         run = _side_by_side(layout, near, width)
         bytes_ = min(run, vector_width(t, near, run, at.p.extent(near))) * t.dtype.bytes
-        if bytes_ >= (WIDE if near == first and not _stores_most(at.p, t) else SECTOR):  # in a row a thread's next store fills the sector
+        if bytes_ >= SECTOR:
             return None
     elif near == first:
         return None
@@ -83,17 +82,6 @@ def turned(at: Printer, s: Stmt, t: Tensor) -> Turned | None:
             chunk = WIDE // t.dtype.bytes
             pitch = (-(-pitch // chunk) | 1) * chunk
     return Turned(tuple(reversed(axes)), vector, pitch, WIDE // t.dtype.bytes if near == first else vector)
-
-
-def _stores_most(p: TileProgram, t: Tensor) -> bool:
-    """Whether a tile's elements of a view are more bytes than all that is copied for it."""
-
-    def tile_bytes(x: Tensor, loops: Sequence[Loop] = ()) -> int:
-        whole = {a for l in loops if l.kind != "grid" for a in l.axes}
-        return x.dtype.bytes * prod(dim_hint(p.extent(a)) if a in whole else tile_of(p, a) for a in x.axes)
-
-    copies = [(p.tensor(s.srcs[0]), loops) for s, loops in walk(p.body) if s.op == "copy"]
-    return tile_bytes(t) > sum(tile_bytes(x, loops) for x, loops in copies if x)
 
 
 def _side_by_side(layout: Layout, near: str, width: int) -> int:
