@@ -120,6 +120,8 @@ class BlockModel:
             start += reductions.meetings(s, chip, self.d, t)
             start += reductions.alone(s, chip, self.d, t, dict(cost.parts)) + reductions.carried(s, chip, self.d, t)
         elif t.shape:
+            if s.roles == "warp_specialise" and schemes.stores_itself(s, chip, t, True) and not schemes.rows_anywhere(self.d, chip):
+                terms["stores"] = w.written / self.d.widest * schemes.stored(self.d, chip) / (chip.cores * chip.clock)
             leaves = _behind(s, chip, t, waves)
             start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
             start += of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0

@@ -1,7 +1,8 @@
 """What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
-    tma_store             threads store runs of eight elements, each a line of its own, beside nothing: of halves parts of sectors
+    tma_store             threads store runs of 16 bytes, each a line of its own in a core's clock, beside nothing; where rows begin
+                          anywhere parts of sectors, much slower. A core's cache passes them on beside the next tile's products (`stored`)
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
     unroll_ring           a slot's address and its parity in each turn
@@ -33,9 +34,10 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     product, out = d.roles.form == "contract", d.widest
     leave = results * out * chip.cores / chip.memory("l2").bandwidth
     always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
-    anywhere = product and d.roles.cols and d.extent[d.roles.cols[-1].name] * out % of["copy_bytes"]  # rows begin where no box does
-    if anywhere or "tma_store" not in has or (product and t.columns % of["box_columns"]):  # threads store, whatever is asked
-        always = results * _stored(d, chip, out, bool(anywhere)) / chip.clock
+    if product and rows_anywhere(d, chip):  # parts of sectors leave, no box
+        always = results * stored(d, chip) / chip.clock
+    elif stores_itself(s, chip, t, product):  # no boxes: threads store, whatever is asked
+        always = results * out / of["copy_bytes"] / chip.clock
     elif product and "interleave_epilogue" not in has:
         seconds += leave
     elif product and s.persistent and "third_epilogue_stage" not in has:
@@ -57,13 +59,23 @@ def of_a_turn(s: Schedule, chip: Chip) -> float:
     return 0.0 if "unroll_ring" in s.directives else chip.numbers["turn_gap_clocks"] / chip.clock
 
 
-def _stored(d: Demand, chip: Chip, out: int, anywhere: bool) -> float:
+def rows_anywhere(d: Demand, chip: Chip) -> bool:
+    """Whether a product's rows begin where no bulk copy may: at other than multiples of its accesses."""
+    return bool(d.roles.cols) and d.extent[d.roles.cols[-1].name] * d.widest % chip.numbers["copy_bytes"] != 0
+
+
+def stores_itself(s: Schedule, chip: Chip, t: Tile, product: bool) -> bool:
+    """Whether threads store a tile's results, for want of boxes that the copy engine would take."""
+    return "tma_store" not in s.directives or (product and t.columns % chip.numbers["box_columns"] != 0)
+
+
+def stored(d: Demand, chip: Chip) -> float:
     """Clocks of a core for each of a product's results that threads store: of a row four lanes have two elements each, eight next to each
     other in a line of the cache, stored at once where rows begin at multiples of both."""
-    of = chip.numbers
-    part = anywhere or RUN * out < of["sector"]
+    anywhere = rows_anywhere(d, chip)
     at_once = 1 if not anywhere or d.extent[d.roles.cols[-1].name] % 2 == 0 else 2
-    return at_once / RUN * of["stored_part" if part else "stored_line"]
+    clocks = "stored_across" if anywhere else "stored_part" if RUN * d.widest < chip.numbers["sector"] else "stored_line"
+    return at_once / RUN * chip.numbers[clocks]
 
 
 def _operand_beside(d: Demand) -> bool:
