@@ -15,8 +15,6 @@ from autocomp.cost.demand import Demand
 from autocomp.cost.tiles import Tile
 from autocomp.ir.schedule import Schedule
 
-RUN = 8  # results of a row that the lanes of an instruction have next to each other: PTX ISA, fragments of mma and wgmma
-
 
 def depth_left(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Of the products that whole steps make, the part that is made: a short last step ends with the depth."""
@@ -74,8 +72,10 @@ def stored(d: Demand, chip: Chip) -> float:
     other in a line of the cache, stored at once where rows begin at multiples of both."""
     anywhere = rows_anywhere(d, chip)
     at_once = 1 if not anywhere or d.extent[d.roles.cols[-1].name] % 2 == 0 else 2
-    clocks = "stored_across" if anywhere else "stored_part" if RUN * d.widest < chip.numbers["sector"] else "stored_line"
-    return at_once / RUN * chip.numbers[clocks]
+    of = chip.numbers
+    run = of["fragment_run"]
+    clocks = of["stored_across"] if anywhere else of["stored_part"] if run * d.widest < of["sector"] else of["stored_line"]
+    return at_once / run * clocks
 
 
 def _operand_beside(d: Demand) -> bool:

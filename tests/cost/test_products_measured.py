@@ -18,6 +18,7 @@ MEASURED = {
 }  # fmt: skip
 
 # lines, columns, taps along a line; stages and microseconds of a 3 x 3 convolution of 32 x 28 x 28 x 128 to 128 channels, 2 workers
+LEAVES = ("mma_zero_init", "tma_store", "interleave_epilogue")  # as they were measured
 CONVOLUTION = {(8, 128, 1, 4): 20.0, (8, 128, 3, 2): 24.1, (16, 64, 3, 2): 24.4, (8, 64, 3, 3): 20.3, (4, 128, 3, 3): 20.6}
 
 
@@ -49,7 +50,7 @@ def test_a_ring_of_two_slots_is_slower_than_its_turns(product):
     predicted = {}
     for lines, columns, taps, stages in CONVOLUTION:
         tile = {"i0": 1, "i1": lines, "i2": 28, "i3": columns, "r0": 1, "r1": taps, "r2": 64}
-        s = Schedule.make(tile, stages=stages, roles="warp_specialise", workers=2, persistent=True, grouped=8)
+        s = Schedule.make(tile, stages=stages, roles="warp_specialise", workers=2, persistent=True, grouped=8, directives=LEAVES)
         predicted[lines, columns, taps, stages] = estimate(kernel, s, load_chip("h200")).seconds * 1e6
     for key, measured in CONVOLUTION.items():
         assert 0.85 < predicted[key] / measured < 1.15, (key, predicted[key], measured)
