@@ -15,6 +15,7 @@ from autocomp.ir.away_from_zero import normal
 from autocomp.ir.sizes import linear, product, quotient, size_of, summed
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
 from autocomp.options import Options
+from autocomp.rewrite.interpolation import winograd_inputs, winograd_results, winograd_taps
 from autocomp.rewrite.where import Unanswerable
 
 LONGEST = 4096  # elements of a list that a rule makes
@@ -217,6 +218,9 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "normal": lambda axes, n: tuple(sorted(a % n for a in (axes if isinstance(axes, tuple) else (axes,)))),
         "broadcast": broadcast_shape,
         "batched": lambda a, b: broadcast_shape(a[:-2], b[:-2]),
+        "winograd_inputs": winograd_inputs,
+        "winograd_taps": winograd_taps,
+        "winograd_results": winograd_results,
     }
 
 

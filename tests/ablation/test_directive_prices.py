@@ -34,8 +34,8 @@ NORM = graph({"x": f"f16[{ROWS}, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%
 WIDE = graph({"x": f"f32[{ROWS // 10}, 131072]"}, "%0 = softmax(x, axes=[1])")
 TURNED = graph({"x": "f32[1024, 512]", "y": "f32[512, 1024]", "z": "f32[1024, 512]"},
                "%0 = transpose(x, perm=[1, 0])\n%1 = add(y, %0)\n%2 = transpose(z, perm=[1, 0])\n%3 = mul(%1, %2)")  # fmt: skip
-WINDOWS = graph({"x": "f32[16, 28, 28, 64]", "w": "f32[3, 3, 1, 64]"},
-                '%0 = conv(x, w, layout="nhwc", lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=64)')  # fmt: skip
+WINDOWS = graph({"x": "f32[64, 28, 28, 136]", "w": "f32[3, 3, 1, 136]"},
+                '%0 = conv(x, w, layout="nhwc", lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=136)')  # fmt: skip
 ROWS_OF_TAPS = graph({"x": "f32[64, 14, 14, 136]", "w": "f32[136, 1, 3, 3]"},
                      "%x = transpose(x, perm=[0, 3, 1, 2])\n"
                      "%c = conv(%x, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=136)\n"

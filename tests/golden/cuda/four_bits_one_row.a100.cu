@@ -2,8 +2,8 @@
 
 /*
  * matmul_bitand_shr_concat_3more: bitand shr reshape reshape reshape concat reshape cast sub mul reshape matmul
- * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64 | prefetch_factors
- * predicted: 4.92 us, bound by latency, 0% of the roofline
+ * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64 | prefetch_factors | turned_store
+ * predicted: 4.96 us, bound by latency, 0% of the roofline
  * rule: fusion/view: bitand into operand 0 of reshape
  * rule: fusion/view: shr into operand 0 of reshape
  * rule: fusion/map-into-map: reshape into operand 0 of concat
@@ -147,8 +147,15 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
   for (int r = 0; r < 4; ++r) {
     cast_t[r] = acc[(r % 2) + (r / 2) * 4];
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (lane / 4 == 0) ac_store<2>(out0 + (i0_b + i0_t2 + (q * 2) % 2 + (q * 2) / 2 * 8), &cast_t[(q * 2)]);
+    if (lane / 4 == 0) ac_store<2>(box + (i0_t2 + (q * 2) % 2 + (q * 2) / 2 * 8), &cast_t[(q * 2)]);
+  }
+  ac_sync();
+  #pragma unroll 4
+  for (int c = threadIdx.x; c < 4; c += 64) {
+    ac_move<8>(out0 + (i0_b + c % 4 * 8), box + (c % 4 * 8));
   }
 }

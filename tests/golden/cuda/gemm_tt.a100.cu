@@ -2,7 +2,7 @@
 
 /*
  * matmul: transpose transpose matmul
- * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64
+ * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64 | turned_store
  * predicted: 4.44 us, bound by l2, 1% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -102,8 +102,23 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
   for (int r = 0; r < 8; ++r) {
     cast_t[r] = acc[r];
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 % 2 * 8 < 120 && i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 136) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 % 2 * 8)*136 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+    ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+  }
+  ac_sync();
+  const int column = threadIdx.x % 4 * 8;
+  if (i1_b + column < 136) {
+    for (int row2 = threadIdx.x / 4; row2 < 16; row2 += 16) {
+      ac_pack_of<8, f16> held[1];
+      for (int u = 0; u < 1; ++u) {
+        ac_move<8>(held[u].v, box + ((row2 + u * 16)) * 40 + (column));
+      }
+      for (int u = 0; u < 1; ++u) {
+        if (i0_b + (row2 + u * 16) < 120) ac_move<8>(out0 + (i0_b + (row2 + u * 16))*136 + (i1_b + column), held[u].v);
+      }
+    }
   }
 }

@@ -3,7 +3,7 @@
 /*
  * cumsum: cumsum
  * schedule: tile i0 2 | threads 128 | scan
- * predicted: 3.44 us, bound by latency, 1% of the roofline
+ * predicted: 3.15 us, bound by latency, 1% of the roofline
  * rule: tiling/gpu-scan: the schedule
  *
  * kernel cumsum(in0: f32[i0:9, i1:301]) -> out0: f32[i0:9, i1:301]

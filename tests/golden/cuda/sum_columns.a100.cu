@@ -2,13 +2,13 @@
 
 /*
  * reduce_sum: reduce_sum
- * schedule: tile i0 8, r0 512 | threads 512 | thread_partials
- * predicted: 4.98 us, bound by latency, 6% of the roofline
+ * schedule: tile i0 8, r0 256 | threads 512 | thread_partials
+ * predicted: 4.96 us, bound by latency, 6% of the roofline
  * rule: tiling/gpu-columns: the schedule
  *
  * kernel reduce_sum(in0: f32[i0:200, r0:1500] of in0[1500, 200] at [r0, i0]) -> out0: f32[i0:200]
  * axes i0=200 r0=1500
- * tile i0=8 r0=512
+ * tile i0=8 r0=256
  * grid i0
  *   s: f32[i0] fragment = fill 0
  *   serial r0
@@ -16,7 +16,7 @@
  *     s += reduce add r0 in0_t
  *   store out0 = s
  *
- * in0_t: reg (i0,1,4)(r0,256,2) lane (i0,4,2)(r0,1,16) wave (r0,16,16)
+ * in0_t: reg (i0,1,4) lane (i0,4,2)(r0,1,16) wave (r0,16,16)
  * s: reg (i0,1,4) lane (i0,4,2)(-,0,16) wave (-,0,16)
  */
 extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
@@ -28,16 +28,15 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__re
   int block = blockIdx.x;
   const int i0_b = block * 8;
   float s[4];
-  float in0_t[8];
+  float in0_t[4];
   #pragma unroll
   for (int r = 0; r < 4; ++r) {
     s[r] = 0.0f;
   }
-  for (int it = 0; it < 3; ++it) {
-    const int r0_b = it * 512;
-    #pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      if (r0_b + r0_t + (q * 4) / 4 * 256 < 1500) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4) % 4) + (r0_b + r0_t + (q * 4) / 4 * 256)*200);
+  for (int it = 0; it < 6; ++it) {
+    const int r0_b = it * 256;
+    for (int q = 0; q < 1; ++q) {
+      if (r0_b + r0_t < 1500) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4)) + (r0_b + r0_t)*200);
       else ac_fill<4>(&in0_t[q * 4], 0.0f);
     }
     float t[4];
@@ -46,8 +45,8 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__re
       t[r] = 0.0f;
     }
     #pragma unroll
-    for (int r = 0; r < 8; ++r) {
-      t[(r % 4)] = (t[(r % 4)] + in0_t[r]);
+    for (int r = 0; r < 4; ++r) {
+      t[(r)] = (t[(r)] + in0_t[r]);
     }
     #pragma unroll
     for (int r = 0; r < 4; ++r) {

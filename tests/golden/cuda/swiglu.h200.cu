@@ -2,7 +2,7 @@
 
 /*
  * matmul_silu_mul: matmul matmul silu mul
- * schedule: tile i0 16, i1 32, r0 64, r1 64 | stages 8 | threads 64
+ * schedule: tile i0 16, i1 32, r0 64, r1 64 | stages 8 | threads 64 | turned_store
  * predicted: 4.03 us, bound by l2, 0% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of silu
  * rule: fusion/epilogue: matmul into operand 0 of mul
@@ -37,8 +37,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int i0_t = lane / 4;
   const int i1_t = lane % 4 * 2 + wave * 16;
+  const int i0_t = lane / 4;
   int block = blockIdx.x;
   const int i1_b = block % 5 * 32;
   block /= 5;
@@ -144,8 +144,23 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_silu_mul(const f16 *__
   for (int r = 0; r < 8; ++r) {
     mul_t[r] = (acc[r] * ac_silu_half(acc2[r]));
   }
+  ac_sync();
+  f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 136) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 % 2 * 8)*136 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &mul_t[(q * 2)]);
+    ac_store<2>(box + (i0_t + (q * 2) / 2 % 2 * 8) * 40 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &mul_t[(q * 2)]);
+  }
+  ac_sync();
+  const int column = threadIdx.x % 4 * 8;
+  if (i1_b + column < 136) {
+    for (int row2 = threadIdx.x / 4; row2 < 16; row2 += 16) {
+      ac_pack_of<8, f16> held[1];
+      for (int u = 0; u < 1; ++u) {
+        ac_move<8>(held[u].v, box + ((row2 + u * 16)) * 40 + (column));
+      }
+      for (int u = 0; u < 1; ++u) {
+        ac_move<8>(out0 + (i0_b + (row2 + u * 16))*136 + (i1_b + column), held[u].v);
+      }
+    }
   }
 }
