@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autocomp.cost.chip import Chip
+from autocomp.cost.lanes import by_lanes
 from autocomp.cost.work import Cost, Work
 
 
@@ -74,7 +75,9 @@ def memory_time(moved: float, chip: Chip, cores: int, stays: float = 0.0) -> tup
 
 
 def _fill(work: Work, chip: Chip) -> float:
-    """Share of the unit's granules that the contraction's rows, columns and depth fill."""
+    """Share of the unit's granules that the contraction's rows, columns and depth fill; lanes that multiply have none."""
+    if chip.runs_blocks and by_lanes(chip, work.matrix_dtype):
+        return 1.0
     fill = 1.0
     for extent, grain in zip((work.m, work.n, work.k), chip.granule):
         if extent:

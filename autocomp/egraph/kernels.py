@@ -43,6 +43,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
                           factors=tuple((h, n) for h in sorted(cut.heavy) for n in _factors(s, cut, h)),
                           apart=tuple(t for h in sorted(cut.heavy) for t in _apart(s, cut, h)),
+                          turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h)),
                           computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
@@ -125,6 +126,24 @@ def _apart(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, ...]]:
         found += [(heavy, m) for m in inner]
         below += inner
     return found or ([(heavy,)] if len(s.by_class[s.nodes[heavy].cls]) > 1 else [])
+
+
+def _turned(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, int]]:
+    """A contraction whose result the body turns, with each transposition in the graph of what views and maps make of it."""
+    if s.nodes[heavy].form.kind != "contract":
+        return []
+    found, seen, new = list[tuple[int, int]](), {s.nodes[heavy].cls}, [s.nodes[heavy].cls]
+    while new:
+        below, new = set(new), []
+        for n in s.nodes:
+            if below.isdisjoint(n.enode.children) or n.form.kind in ("contract", "reduce", "online"):
+                continue
+            if n.enode.op == "transpose":
+                found.append((heavy, n.id))
+            elif n.cls not in seen:
+                seen.add(n.cls)
+                new.append(n.cls)
+    return found if any(n in cut.nodes for _, n in found) else []
 
 
 def _factors(s: Subject, cut: Cut, heavy: int) -> tuple[int, ...]:

@@ -41,7 +41,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
     of several operations, or a product (a convolution whose channels come first), has only the form of element after element, makes a
     product's factor at some cost, or is much dearer by its best schedule than the cover took it for (columns too long for a core, whose
-    second pass reads memory again); the cheapest of the covers is taken. Raises the first kernel's refusal where none is left.
+    second pass reads memory again; a product that turns its result, beside which transpositions are kernels of their own); the cheapest
+    of the covers is taken. Raises the first kernel's refusal where none is left.
     """
     without: frozenset[frozenset[int]] = frozenset()
     first: AutocompError | None = None
@@ -72,7 +73,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.kernel.signature in slow and roles_of(c.kernel).form == "contract"
                     for w in c.apart}  # fmt: skip
-        avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in _avoided(c)}
+        avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:
             break

@@ -88,6 +88,8 @@ class Call:
     `factors`: (a contraction, a node that makes a factor of it) of each; a cover may store these and keep the rest of the kernel.
     `apart`: (a contraction, a node through which it reads a factor: a transposition, a cast) of each, or the contraction alone where it
     reads through none and the graph has other forms of it (a convolution whose channels come first); covers without them have others.
+    `turned`: (a contraction, a transposition of what is made of its result) of each in the graph, where the body has one of them; without
+    them transpositions are kernels of their own.
     `expected`: its seconds by the cover's price, which knows no schedule.
     `computes`: the nodes of the source graph that it computes, as numbers in `source.nodes()`; one node may be in several kernels, and
     `ir.places` says what the model calls them. `loop`: the name of the loop (`KernelGraph.loops`) in whose body it is; calls of one loop
@@ -104,6 +106,7 @@ class Call:
     feeds: tuple[int, ...] = field(default=(), compare=False)
     factors: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     apart: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
+    turned: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
     expected: float = field(default=0.0, compare=False)
     loop: str = ""

@@ -1,5 +1,5 @@
-"""Tables of Winograd's minimal filtering F(m, r): m results of r taps from m + r - 1 products (Lavin and Gray, Fast Algorithms for Convolutional
-Neural Networks, 2016; Toom and Cook's interpolation at points that a rule chooses, and at infinity).
+"""Tables of Winograd's minimal filtering F(m, r): m results of r taps from m + r - 1 products (Lavin and Gray, Fast Algorithms for
+Convolutional Neural Networks, 2016; Toom and Cook's interpolation at points that a rule chooses, and at infinity).
 
 With `results` A [m, n], `taps` G [n, r] and `inputs` B [n, n], n = m + r - 1, in exact fractions:
 y = A ((G g) * (B d)), where y[i] = sum over k of d[i + k] g[k].

@@ -98,7 +98,7 @@ TENSORS = {
     "sum": Function(1, 1, "sum of a list of sizes"),
     "broadcast": Function(2, 2, "the shape to which two shapes broadcast"),
     "batched": Function(2, 2, "the same of all but their last two axes"),
-    "winograd_inputs": Function(3, 3, "winograd_inputs(m, r, points): the table of inputs of Winograd's F(m, r), m + r - 1 rows of as many"),
+    "winograd_inputs": Function(3, 3, "winograd_inputs(m, r, points): Winograd's F(m, r), its table of inputs, m + r - 1 rows of as many"),
     "winograd_taps": Function(3, 3, "winograd_taps(m, r, points): that of weights, r rows of m + r - 1"),
     "winograd_results": Function(3, 3, "winograd_results(m, r, points): that of results, m rows of m + r - 1"),
     "close": Function(2, 2, "two numbers agree to 4 digits (small ones to 3)"),
