@@ -45,7 +45,7 @@ def _checked(results: int, taps: int, points: Sequence[float]) -> Row:
 @cache
 def _vanishing(points: Row) -> Row:
     """Coefficients, the constant one first, of the product of x - p."""
-    out = (Fraction(1),)
+    out: Row = (Fraction(1),)
     for p in points:
         out = tuple(a - p * b for a, b in zip((Fraction(0), *out), (*out, Fraction(0)), strict=True))
     return out

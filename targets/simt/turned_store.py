@@ -4,9 +4,9 @@ what it has, and behind a barrier the block stores the tile in memory's order, i
     before   lanes along i1, out[i0, i1, i2, i3] contiguous along i3: a store names 32 lines
     after    tile[i1][i2][i3] in shared memory; a warp stores neighbours along i3
 
-Results of products too: of halves four lanes of a matrix instruction hold 16 bytes of a row, half of a sector, parts of two where rows begin
-anywhere (610 columns). Of each such part the cache takes a line of its own, and a warp's next store fills no sector that this one began:
-94 MB stored so took 105 us, as whole lines 23 (H200, 2026-11-28).
+Results of products too: of halves four lanes of a matrix instruction hold 16 bytes of a row, half of a sector, parts of two where rows
+begin anywhere (610 columns). Of each such part the cache takes a line of its own, and a warp's next store fills no sector that this one
+began: 94 MB stored so took 105 us, as whole lines 23 (H200, 2026-11-28).
 """
 
 from __future__ import annotations

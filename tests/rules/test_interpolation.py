@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autocomp.rewrite.interpolation import winograd_inputs, winograd_results, winograd_taps
 
 import autocomp
+from autocomp.rewrite.interpolation import winograd_inputs, winograd_results, winograd_taps
 
 POINTS = [0, 1, -1, 2, -0.5, -2, 0.5, 4]
 
