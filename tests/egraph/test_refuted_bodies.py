@@ -18,7 +18,7 @@ def test_columns_too_long_for_a_core_are_normalised_apart(rows, columns, monkeyp
     monkeypatch.setattr(printable, "DEAR", 1e9)
     whole = autocomp.optimize(text, target="cuda:h200", cache=False)
     bodies = {k.name.removesuffix("_part").removesuffix("_join") for k in whole.kernels}  # one, done in parts or not
-    assert len(bodies) == 1 and program.predicted < 0.6 * whole.predicted
+    assert len(bodies) == 1 and program.predicted < 0.85 * whole.predicted
 
 
 def test_columns_that_fit_stay_in_one_body():
