@@ -131,7 +131,7 @@ def _known(n: Any) -> bool:
 def _plain(v: Any, given: bool) -> bool:
     if not all(hasattr(v, a) for a in ("stride", "layout", "dtype")):
         return False
-    return (all(isinstance(k, int) for k in (*v.shape, *v.stride())) and str(v.layout) == "torch.strided" and not v.dtype.is_complex
+    return (str(v.layout) == "torch.strided" and all(isinstance(k, int) for k in (*v.shape, *v.stride())) and not v.dtype.is_complex
             and v.device.type == "cpu" and (not given or (v.is_contiguous() and not v.storage_offset())))  # fmt: skip
 
 
