@@ -244,8 +244,9 @@ class Counts:
 
 def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip, issued: Issues,
               counts: Counts) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
-    """Candidates in the order of their prices once the best are counted. A count raises a price and never lowers it, so that a candidate
-    is counted only when none that is counted is cheaper; once no counts are left, the others stand behind them as they were ranked."""
+    """Candidates in the order of their prices once the best are counted. A candidate is counted only when none that is counted is cheaper
+    than its price by tiles: counts raise prices, but for those far above (`over_count`), which are not looked for. Once no counts are
+    left, the others stand behind as they were ranked."""
     counted: list[tuple[float, int, Cost, Candidate]] = []
     read = demand.work.read
     for n, (cost, c) in enumerate(ranked):
