@@ -117,7 +117,7 @@ def test_a_pitch_that_the_bulk_engine_cannot_read_is_refused_with_its_reason():
 def test_odd_pitches_fall_back_to_schedules_without_the_bulk_engine():
     (kernel,) = autocomp.optimize(gemm(1000, 777, 333), target="cuda:h200", without=["layout/pad-factors"]).kernels
     assert "warp_specialise" not in kernel.schedule
-    assert kernel.bound == "narrow copies"
+    assert kernel.bound in ("narrow copies", "latency")
 
 
 def test_without_a_tiling_rule_there_is_no_schedule_that_fits():
