@@ -19,7 +19,7 @@ from typing import Any
 from autocomp import pipeline
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import pricer
-from autocomp.cost.printed import the_higher, time
+from autocomp.cost.printed import corrected, time
 from autocomp.egraph.choose import choose_schedule
 from autocomp.egraph.parts import merged
 from autocomp.ir.decompose import decompose
@@ -122,7 +122,7 @@ def priced(rows: Sequence[Row], machine: Any) -> Iterator[Priced]:
         measured = parse(row.schedule)
         cost = pricer(demand_of(kernel), machine.chip, kernel)(measured)
         work = machine.issued(kernel, measured)
-        counted = the_higher(cost, work, machine.chip) if work is not None else cost
+        counted = corrected(cost, work, machine.chip) if work is not None else cost
         now, its = choose_schedule(kernel, rules, machine.chip, options, Trace(), machine.admit, issued=machine.issued)
         bound = time(work, machine.chip).bound if work is not None else cost.bound
         schedule = "the same" if now == measured else show(now)

@@ -30,6 +30,16 @@ settings.load_profile("kept")
 pytest_plugins = ["tests.helpers.crashes"]
 
 
+@pytest.fixture
+def fresh_dynamo():
+    """torch.compile without what it compiled before, and torch's random numbers from their beginning."""
+    torch = import_module("torch")
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
 def pytest_addoption(parser):
     parser.addoption("--as-cpu", choices=sorted(HOSTS), help="price and print for this make of CPU instead of the one that is here")
 

@@ -120,8 +120,8 @@ class BlockModel:
             start += reductions.meetings(s, chip, self.d, t)
             start += reductions.alone(s, chip, self.d, t, dict(cost.parts)) + reductions.carried(s, chip, self.d, t)
         elif t.shape:
-            if s.roles == "warp_specialise" and schemes.stores_itself(s, chip, t, True) and not schemes.rows_anywhere(self.d, chip):
-                terms["stores"] = w.written / self.d.widest * schemes.stored(self.d, chip) / (chip.cores * chip.clock)
+            if s.roles == "warp_specialise" and (stores := schemes.passed_on(s, chip, self.d, t)):
+                terms["stores"] = stores
             leaves = _behind(s, chip, t, waves)
             start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
             start += of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
@@ -437,14 +437,14 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     busy = min(float(resident), t.tiles / chip.cores)
     drawn = s.threads * busy * chip.cores * _under_way(s, chip, d, t) / chip.latency  # Little's law, bytes/s
     memory = max(memory, d.work.read / drawn)
-    other = -(-few // of["direct_columns"]) * of["direct_columns"] * depth * 2.0 / s.threads
+    own, other = _turn_bytes(s, d, t), -(-few // of["direct_columns"]) * of["direct_columns"] * depth * 2.0 / s.threads
     if s.stages > 1:  # the ring brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
         memory += rounds * turns * ceil(other / of["beside_ring"]) * of["operand_clocks"] / chip.clock
     else:  # both factors' loads wait in each turn
-        memory = max(memory, rounds * turns * ceil((_turn_bytes(s, d, t) + other) / of["under_way"]) * chip.latency)
+        memory = max(memory, rounds * turns * ceil((own + other) / of["under_way"]) * chip.latency)
     waves = s.threads / chip.lanes() * busy
     instructions = d.packed / chip.vector["f32"] * of["hiding_warps"] / waves
-    loads = d.work.read / (t.tiles * turns * s.threads) + max(few, of["direct_columns"]) * depth * 2.0 / s.threads
+    loads = own + max(few, of["direct_columns"]) * depth * 2.0 / s.threads
     asked = loads / chip.registers.bytes + sums + of["beside_sums"]
     behind = of["unheld"] * max(0.0, asked / max(of["direct_registers"], sums + of["beside_sums"]) - 1) * instructions
     behind += of["partial_sum_clocks"] / chip.clock * s.threads / chip.lanes()

@@ -125,7 +125,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     return Cost(seconds, bound, (*known.items(), *others, ("not overlapped", alone), ("launch", chip.launch)))
 
 
-def the_higher(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0) -> Cost:
+def corrected(cost: Cost, w: Issued, chip: Chip, behind: float = 0.0) -> Cost:
     """The price of a kernel whose schedule was priced at `cost`, `behind` seconds of it for what follows, once it is counted: where the
     count is higher a mean of both that is mostly the count, for what is missed is missed because it was not seen; else `cost`, but no
     more than so many times the count (`over_count`): tiles know of no waits that others hide."""

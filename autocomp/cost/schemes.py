@@ -2,7 +2,7 @@
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
     tma_store             threads store runs of 16 bytes, each a line of its own in a core's clock, beside nothing; where rows begin
-                          anywhere parts of sectors, much slower. A core's cache passes them on beside the next tile's products (`stored`)
+                          anywhere parts of sectors, much slower. The cache passes them on beside the next tile's products (`passed_on`)
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
     unroll_ring           a slot's address and its parity in each turn
@@ -32,9 +32,9 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     product, out = d.roles.form == "contract", d.widest
     leave = results * out * chip.cores / chip.memory("l2").bandwidth
     always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
-    if product and rows_anywhere(d, chip):  # parts of sectors leave, no box
-        always = results * stored(d, chip) / chip.clock
-    elif stores_itself(s, chip, t, product):  # no boxes: threads store, whatever is asked
+    if product and _rows_anywhere(d, chip):  # parts of sectors leave, no box
+        always = results * _stored(d, chip) / chip.clock
+    elif _stores_itself(s, chip, t, product):  # no boxes: threads store, whatever is asked
         always = results * out / of["copy_bytes"] / chip.clock
     elif product and "interleave_epilogue" not in has:
         seconds += leave
@@ -44,6 +44,13 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
         seconds += 0.0 if {"load_c", "load_c_halves"} & {*has} else leave
         seconds += 0.0 if {"load_c", "load_c_halves", "prefetch_epilogue"} & {*has} else chip.latency
     return waves * always + seconds * (1.0 if s.ping_pong else waves)
+
+
+def passed_on(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+    """Seconds in which the cores' caches pass on a product's results that threads store at a row's own places, beside the next tiles."""
+    if _rows_anywhere(d, chip) or not _stores_itself(s, chip, t, True):
+        return 0.0
+    return d.work.written / d.widest * _stored(d, chip) / (chip.cores * chip.clock)
 
 
 def two_sums(s: Schedule, chip: Chip, t: Tile) -> bool:
@@ -57,20 +64,20 @@ def of_a_turn(s: Schedule, chip: Chip) -> float:
     return 0.0 if "unroll_ring" in s.directives else chip.numbers["turn_gap_clocks"] / chip.clock
 
 
-def rows_anywhere(d: Demand, chip: Chip) -> bool:
+def _rows_anywhere(d: Demand, chip: Chip) -> bool:
     """Whether a product's rows begin where no bulk copy may: at other than multiples of its accesses."""
     return bool(d.roles.cols) and d.extent[d.roles.cols[-1].name] * d.widest % chip.numbers["copy_bytes"] != 0
 
 
-def stores_itself(s: Schedule, chip: Chip, t: Tile, product: bool) -> bool:
+def _stores_itself(s: Schedule, chip: Chip, t: Tile, product: bool) -> bool:
     """Whether threads store a tile's results, for want of boxes that the copy engine would take."""
     return "tma_store" not in s.directives or (product and t.columns % chip.numbers["box_columns"] != 0)
 
 
-def stored(d: Demand, chip: Chip) -> float:
+def _stored(d: Demand, chip: Chip) -> float:
     """Clocks of a core for each of a product's results that threads store: of a row four lanes have two elements each, eight next to each
     other in a line of the cache, stored at once where rows begin at multiples of both."""
-    anywhere = rows_anywhere(d, chip)
+    anywhere = _rows_anywhere(d, chip)
     at_once = 1 if not anywhere or d.extent[d.roles.cols[-1].name] % 2 == 0 else 2
     of = chip.numbers
     run = of["fragment_run"]

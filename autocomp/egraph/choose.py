@@ -17,7 +17,7 @@ from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.issue import Issued
 from autocomp.cost.open_sizes import elsewhere, places, sizes
-from autocomp.cost.printed import the_higher
+from autocomp.cost.printed import corrected
 from autocomp.cost.printed import time as by_count
 from autocomp.cost.recurrence import choose_recurrence
 from autocomp.cost.roles import Roles
@@ -273,7 +273,7 @@ def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues
     if work is None:
         return cost
     behind = dict(cost.parts).get("combination", 0.0) if s.split else 0.0
-    return the_higher(cost, replace(work, read=min(work.read, read)), chip, behind)
+    return corrected(cost, replace(work, read=min(work.read, read)), chip, behind)
 
 
 @dataclass

@@ -130,7 +130,7 @@ def _apart(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, ...]]:
 
 def _turned(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, int]]:
     """A contraction whose result the body turns, with each transposition in the graph of what views and maps make of it."""
-    if s.nodes[heavy].form.kind != "contract":
+    if s.nodes[heavy].form.kind != "contract" or not any(s.nodes[n].enode.op == "transpose" for n in cut.nodes):
         return []
     found, seen, new = list[tuple[int, int]](), {s.nodes[heavy].cls}, [s.nodes[heavy].cls]
     while new:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from autocomp.cost.chip import Chip
 from autocomp.cost.estimate import estimate
 from autocomp.cost.issue import Issued
-from autocomp.cost.printed import the_higher
+from autocomp.cost.printed import corrected
 from autocomp.cost.work import Cost
 from autocomp.ir.kernel import Call, Kernel, KernelGraph
 from autocomp.ir.parts import Pieces, pieces
@@ -39,7 +39,7 @@ def split_calls(calls: KernelGraph, schedules: Schedules, chip: Chip,
 def _price(k: Kernel, s: Schedule, chip: Chip, issued: Issues | None) -> Cost:
     """A piece's price as its whole's was taken: by tiles, and by what is printed where that is more."""
     cost, work = estimate(k, s, chip), issued(k, s) if issued else None
-    return cost if work is None else the_higher(cost, work, chip)
+    return cost if work is None else corrected(cost, work, chip)
 
 
 def expand(calls: KernelGraph, pieces_of: Callable[[str], Pieces]) -> KernelGraph:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from autocomp.targets.cpu.hoist import fresh
 from autocomp.targets.cpu.lower import Nest, Slot
 
 from autocomp.ir.body import Const, Expr, Map, postorder, rewrite
@@ -55,7 +56,7 @@ def byte_tables(nest: Nest, prefix: str) -> Nest:
                 continue
             if s.dst in whole and found:
                 for b in [e for e in postorder(whole[s.dst]) if e in wanted and e not in by]:
-                    slot = Slot(_fresh("byte_t", slots), b.dtype, nest.axes_of(s.dst))
+                    slot = Slot(fresh("byte_t", slots), b.dtype, nest.axes_of(s.dst))
                     slots[slot.name], by[b] = slot, Value(b.dtype, slot.name)
                     out.append(Stmt("map", slot.name, values_of(b), b))
                 for e in [e for e in postorder(whole[s.dst]) if e in found and e not in by]:
@@ -151,13 +152,6 @@ def _read(body: Block, nest: Nest) -> Block:
     while (less := block(body, {x for s, _ in walk(body) for x in s.srcs})) != body:
         body = less
     return body
-
-
-def _fresh(name: str, taken: Mapping[str, Slot]) -> str:
-    n = 1
-    while (text := f"{name}{n}") in taken:
-        n += 1
-    return text
 
 
 def table_text(name: str, entries: tuple[int, ...]) -> list[str]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from autocomp.targets.cpu.lower import Nest, Slot
@@ -32,7 +33,7 @@ def hoist(nest: Nest) -> Nest:
                 continue
             if s.op == "map" and isinstance(s.expr, Expr):
                 for e in [e for e in postorder(s.expr) if e in wanted and e not in made]:
-                    name = _fresh(f"{e.fn}_row" if isinstance(e, Map) else "row", slots)
+                    name = fresh(f"{e.fn}_row" if isinstance(e, Map) else "row", slots)
                     axes = tuple(a for a in nest.extent if a in (_axes(nest, e) or ()))
                     slots[name] = Slot(name, e.dtype, axes)
                     out.append(Stmt("map", name, values_of(e), e))
@@ -80,7 +81,7 @@ def _axes(nest: Nest, e: Expr) -> frozenset[str] | None:
     return frozenset(out)
 
 
-def _fresh(name: str, taken: dict[str, Slot]) -> str:
+def fresh(name: str, taken: Mapping[str, Slot]) -> str:
     """`name`, or it with the first free number."""
     n = 1
     text = name

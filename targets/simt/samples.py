@@ -57,18 +57,22 @@ class Accesses:
     there: Array
     times: Array
 
+    def _first(self, grain: int) -> tuple[Array, Array]:
+        """The pieces of `grain` bytes that lanes name, in order (-1: of lanes that make no access), and which stand there first."""
+        ordered = np.sort(np.where(self.there, self.place // grain, -1), axis=1)
+        first = np.ones_like(ordered, dtype=bool)
+        first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        return ordered, first
+
     def distinct(self, grain: int) -> float:
         """Pieces of `grain` bytes that the lanes of a wave name, in the mean of the samples and summed over the registers."""
-        ordered = np.sort(np.where(self.there, self.place // grain, -1), axis=1)
-        new = (ordered[:, 1:] != ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-        return float((new.sum(axis=1) + (ordered[:, 0] >= 0)) @ self.times) / WAVES
+        ordered, first = self._first(grain)
+        return float((first & (ordered >= 0)).sum(axis=1) @ self.times) / WAVES
 
     def partial(self, bytes_: int) -> float:
         """Sectors that the lanes of a wave, `bytes_` each at different places, name without covering them: the same measure."""
-        ordered = np.sort(np.where(self.there, self.place // SECTOR, -1), axis=1)
-        new = np.ones_like(ordered, dtype=bool)
-        new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-        begin = np.flatnonzero(new)
+        ordered, first = self._first(SECTOR)
+        begin = np.flatnonzero(first)
         lanes = np.diff(np.append(begin, ordered.size))
         part = (lanes * min(bytes_, SECTOR) < SECTOR) & (ordered.ravel()[begin] >= 0)
         return float(np.bincount(begin // ordered.shape[1], part, len(ordered)) @ self.times) / WAVES

@@ -20,7 +20,7 @@ from autocomp import pipeline
 from autocomp.cost.chip import shipped
 from autocomp.cost.estimate import estimate
 from autocomp.cost.issue import Issued, Phase
-from autocomp.cost.printed import COUNTED, resident, the_higher, time
+from autocomp.cost.printed import COUNTED, corrected, resident, time
 from autocomp.cost.work import Cost
 from autocomp.egraph.choose import candidates, choose_schedule
 from autocomp.errors import DoesNotFit, UnsupportedOp
@@ -188,8 +188,8 @@ def test_a_count_raises_a_price_and_never_lowers_it():
     w = count(scale(1 << 24), Schedule.make({"i0": 1024}, threads=128))
     by_count = time(w, H200).seconds
     higher, lower = Cost(by_count * 1.01, "dram"), Cost(by_count / 2, "dram")
-    assert the_higher(higher, w, H200) is higher
-    assert the_higher(lower, w, H200).seconds == pytest.approx(by_count * 0.5 ** (1 - COUNTED))
+    assert corrected(higher, w, H200) is higher
+    assert corrected(lower, w, H200).seconds == pytest.approx(by_count * 0.5 ** (1 - COUNTED))
 
 
 def test_a_block_that_has_a_core_alone_overlaps_nothing():

@@ -22,15 +22,7 @@ from autocomp.torch_compile import autocomp as backend  # noqa: E402
 from autocomp.torch_compile.capability import Trial  # noqa: E402
 from autocomp.torch_compile.partition import groups, halves, ordered  # noqa: E402
 
-pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(autouse=True)
-def anew():
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("fresh_dynamo")]
 
 
 def compiled(f, **how):

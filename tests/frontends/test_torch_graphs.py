@@ -14,15 +14,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention 
 
 from autocomp.torch_compile import autocomp as backend  # noqa: E402
 
-pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(autouse=True)
-def anew():
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("fresh_dynamo")]
 
 
 class Flexible(torch.nn.Module):
