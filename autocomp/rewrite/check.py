@@ -31,6 +31,7 @@ KINDS = 3  # kinds of values on each
 OTHERS = 4  # drawn instances of which other extents are tried, beside the examples
 SIZED = 30  # for one of `samples`: other extents that are tried on them
 ALL_SIZES = 9  # axes of which every one may be 1 or 2: all of these are tried
+LONG, LONG_DRAWS = 256, 4  # an extent that 8 bits count to 0, and how often it is tried
 TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
 NO_INSTANCE = (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError)
 
@@ -172,8 +173,8 @@ def _of_other_forms(rule: Rule, shown: list[Example], kept: list[dict[str, Any]]
 
 def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
     """Instances with the same attributes and other extents, up to `count` and as many again: every tensor and number of every shape in
-    TINY; and of the same ranks, all extents of 1 and 2 where there are few axes, else some of 1, 2 and 3. A proof takes sizes as unknowns,
-    of which 1 (that broadcasts) and equal ones are not like the others, and compares no types."""
+    TINY; and of the same ranks, all extents of 1 and 2 where there are few axes, else some of 1, 2 and 3; of bytes and bools one extent of
+    256. A proof takes sizes as unknowns, of which 1 (that broadcasts) and equal ones are not like the others, and compares no types."""
     rng = np.random.default_rng(13)
     ranks: dict[str, tuple[dict[str, Any], dict[str, TensorType]]] = {}
     for form in forms:
@@ -194,6 +195,9 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
             taken = iter(extents)
             yield _of_shapes(given, types, [tuple(next(taken) for _ in range(t.rank)) for t in types.values()])
             count -= 1
+        if any(not t.dtype.is_float and t.dtype.bits <= 8 for t in types.values()):
+            for long in sorted({d for t in types.values() for d in t.shape if isinstance(d, int)}) * LONG_DRAWS:
+                yield _of_shapes(given, types, [tuple(LONG if d == long else 1 for d in t.shape) for t in types.values()])
 
 
 def _smallest(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str, found: str) -> str:

@@ -50,6 +50,7 @@ MOVED = 16.0  # times what disturbed values move the left side
 DISTURBED = 6
 AT_STEPS = 32  # where a disturbance may step over an edge or not; values drawn of STEADY kinds lie near one by chance alone
 UNIT = 2.0**-20  # by which inputs are moved there
+SHIFTS, DIVISIONS = ("shl", "shr"), ("idiv", "floordiv", "mod", "fmod")
 STEADY = (NORMAL, LARGE, POSITIVE)
 STEPS = frozenset({"floor", "ceil", "round", "trunc", "sign", "mod", "fmod", "floordiv", "idiv", "reduce_argmax", "reduce_argmin",
                    "maxpool_index", "topk", "radix_topk"})  # fmt: skip
@@ -74,7 +75,7 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
     exact, least = x.rule.exact, _least(x) if kind == TINY else {}
     for attempt in range(3):
         rng = np.random.default_rng((seed, attempt)) if attempt else np.random.default_rng(seed)
-        fed = feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact, least)
+        fed = defined(rng, x.left, feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact, least))
         try:
             lefts = values(x.left, fed)
             break
@@ -93,6 +94,22 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
         return None
     at = tuple(int(i[0]) for i in np.nonzero(bad)) if bad.ndim else ()
     return Difference(f"element {list(at)}: left {_item(a[at])}, right {_item(b[at])}{_shown(fed)}")
+
+
+def defined(rng: np.random.Generator, left: Node, fed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Values with those of inputs that integers are shifted by, or divided by, such that most have a meaning: a shift by each place of the
+    type, the first and the last among them, and no zero as a divisor."""
+    for n in Graph("", (), (("y", left),)).nodes():
+        if n.op not in (*SHIFTS, *DIVISIONS) or not n.type.dtype.is_int or n.inputs[1].op not in ("input", "param"):
+            continue
+        name, bits = str(n.inputs[1].attrs["name"]), n.type.dtype.bits
+        v = fed[name]
+        if n.op in SHIFTS:
+            places = np.where(rng.random(v.shape) < 0.5, rng.integers(0, bits, v.shape), rng.choice((0, 1, bits - 2, bits - 1), v.shape))
+            fed[name] = places.astype(v.dtype)
+        else:
+            fed[name] = np.where(v == 0, np.ones((), v.dtype), v)
+    return fed
 
 
 def _least(x: Instance) -> dict[str, float]:
@@ -165,12 +182,12 @@ def _rounds(n: Node) -> bool:
 
 
 def _require_defined(n: Node, args: Sequence[np.ndarray]) -> None:
-    if n.op in ("idiv", "floordiv", "mod", "fmod") and n.type.dtype.is_int:
+    if n.op in DIVISIONS and n.type.dtype.is_int:
         a, b = args
         low = limits(n.type.dtype)[0]
         if (b == 0).any() or (n.type.dtype.kind == "i" and ((b == -1) & (a == low)).any()):
             raise Undefined(f"{n.op} of integers by zero, or of the least one by -1")
-    elif n.op in ("shl", "shr"):
+    elif n.op in SHIFTS:
         if ((args[1] < 0) | (args[1] >= n.type.dtype.bits)).any():
             raise Undefined(f"{n.op} by the width or more")
     elif n.op == "cast" and n.type.dtype.is_int and args[0].dtype.kind not in "iub":
@@ -220,7 +237,7 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     if kind in (WHOLE, HALVES, NAN, POSITIVE, NORMAL) and endless and not extreme:
         bad |= np.isnan(p) & ~np.isnan(q)
     if kind not in (LARGE, SCALED, SHIFTED, TINY) and not extreme:
-        bad |= np.isinf(p) & ~lost
+        bad |= np.isinf(p) & (~lost | (p == -q))
     return np.asarray(bad & ~same)
 
 

@@ -88,8 +88,8 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
 
 def integers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind: str) -> np.ndarray:
     """Of an integer type or bool: a few small ones, the whole range, or its edges and their neighbours."""
-    if dtype == BOOL:
-        return rng.integers(0, 2, shape)
+    if dtype == BOOL:  # all of them false or true, or mixed
+        return rng.random(shape) < rng.choice((0.0, 0.5, 0.5, 1.0))
     low, high = limits(dtype)
     if kind in (WHOLE, HALVES, POSITIVE):
         return rng.integers(0 if kind == POSITIVE else max(low, -3), 4, shape)
