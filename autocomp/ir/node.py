@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -85,13 +85,25 @@ class Written:
     returned: bool = True
 
 
+class Structure(Protocol):
+    """How callers hold a model's inputs and results, where these are no plain tensors. `result` None: outputs are returned as they are."""
+
+    @property
+    def result(self) -> Any: ...
+
+    def inputs(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    def results(self, outputs: Sequence[Any]) -> Any: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Inputs and parameters are leaf nodes; outputs are (name, node) in order.
 
     `params` maps a parameter's name to its array or a loader of it. `locations` maps nodes to the model's own names for
     error texts; it is no part of the meaning. `written`: outputs that go into inputs' memory (`ir.donation`). `input_orders`,
-    `output_orders`: of callers' arrays whose axes lie in another order than they are named in (`ir.orders`), by name.
+    `output_orders`: of callers' arrays whose axes lie in another order than they are named in (`ir.orders`), by name. `structure`: of
+    callers' arguments and results, where they are not the inputs and outputs in order; it is no part of the meaning either.
     """
 
     name: str
@@ -102,6 +114,7 @@ class Graph:
     written: tuple[Written, ...] = ()
     input_orders: Mapping[str, Order] = field(default_factory=dict)
     output_orders: Mapping[str, Order] = field(default_factory=dict)
+    structure: Structure | None = None
 
     @kept_property
     def computed(self) -> tuple[Sym, ...]:

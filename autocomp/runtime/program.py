@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -190,19 +190,34 @@ class Program:
 
     # ---- running
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """The output, or a tuple of them; a donated input has the new value afterwards. Raises ModelError on a missing or unknown input,
-        a wrong dtype or shape."""
+        """The output, a tuple of them, or what a torch module makes of them (a dict); a donated input has the new value afterwards.
+        Raises ModelError on a missing or unknown input, a wrong dtype, shape or structure."""
+        structure = self.graph.structure
+        if structure is not None and not self._one_by_one(args, named):
+            args, named = (), structure.inputs(args, named)
+        out = self._called(args, named)
+        if structure is not None and structure.result is not None:
+            return structure.results(out)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def _one_by_one(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether arguments are the inputs themselves, though the model takes them in a structure."""
+        given = (*args, *named.values())
+        arrays = all(hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__") for x in given)
+        return arrays and len(given) == len(self._inputs)
+
+    def _called(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+        """The outputs in order. Raises ModelError as a call does."""
         plain = None if named else getattr(self._executor, "plain", None)
         if plain is not None and (made := plain(self._executor, args)) is not None:
-            return made[0] if len(made) == 1 else tuple(made)
+            return made  # type: ignore[no-any-return]
         names = self._inputs
         feed = dict(zip(names, args))
-        if len(args) + len(named) != len(names) or len(feed | named) != len(names) or not set(named) <= set(names):
+        if len(args) + len(named) != len(names) or len({*feed, *named}) != len(names) or not set(named) <= set(names):
             got = ", ".join([str(len(args)), *named]) if named else str(len(args))
             raise ModelError(f"takes {len(names)} inputs ({', '.join(names)}), got {got}", where=self.name)
-        found = self.run(feed | named)
-        out = tuple([found[name] for name in self._returned])
-        return out[0] if len(out) == 1 else out
+        found = self.run(feed | dict(named))
+        return [found[name] for name in self._returned]
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name, for names that are no identifiers too; of a donated input the array that was given. Raises ModelError on a

@@ -47,8 +47,10 @@ from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
 from autocomp.frontends.torch.exported import check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
+from autocomp.frontends.torch.of_parameters import of_parameters
 from autocomp.frontends.torch.renamed import renamed
 from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
+from autocomp.frontends.torch.structures import structures_of
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node, Written
 from autocomp.ir.orders import Order, inverse, order_of
@@ -86,7 +88,8 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
                          hint="give an nn.Module with example_inputs, or torch.export.export(module, ..)")  # fmt: skip
     with EXPORTS.held:
         check_apart(program, name)
-        return Reader(renamed(program) or as_eager_lays_out(decompose(program, name)), name).graph()
+        graph = Reader(renamed(program) or as_eager_lays_out(decompose(program, name)), name).graph()
+    return replace(graph, structure=structures_of(program, name))
 
 
 EXPORTS = Lock()  # torch exports one module at a time in a process, and its tracing modes are of all threads
@@ -263,6 +266,8 @@ class Reader:
             return None
         lower = TABLE.get(name) or TABLE.get(name.removesuffix("_copy"))  # of a view as a tensor of its own
         paired = self.pairs and any(_is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
+        if lower is None and not paired and (held := of_parameters(self.program, node)) is not None:
+            return self.b.param(self.b.fresh(node.name), lambda: to_numpy(held()), self.type(node))
         if lower is None and not paired:
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None

@@ -39,6 +39,10 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
             with _states_in_shape():
                 program = torch.export.export(module, *apart)
         except Exception as e:
+            if unknown := re.search(r"<class '[\w.<>]*?(\w+)'> in (input|output), which is not a known type", str(e)):
+                raise ModelError(f"torch does not know which tensors a {unknown[1]} holds, which is an {unknown[2]}", where=name,
+                                 hint=f"torch.export.register_dataclass({unknown[1]}), or register_pytree_node of torch.utils._pytree, "
+                                      "once before") from e  # fmt: skip
             raise ModelError(f"torch cannot export it: {_first_line(e)}", where=name,
                              hint="torch.export.export(module, example_inputs) shows torch's own report; torch.compile(module, "
                                   "backend='autocomp') takes much that it does not") from e  # fmt: skip

@@ -1,0 +1,80 @@
+"""Dicts, lists and registered classes of tensors as arguments and results; operators over parameters alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+import autocomp
+from autocomp.errors import ModelError, UnsupportedOp
+
+torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from tests.helpers.torch_modules import Apply  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@dataclass
+class Pair:
+    a: object
+    b: object = None
+
+
+@pytest.fixture(scope="module")
+def nested():
+    x = {"a": torch.randn(3, 4), "b": [torch.randn(4, 2), None]}
+    f = lambda d, flag: {"product": d["a"] @ d["b"][0] if flag else None, "none": None, "rest": [d["a"] + 1, (d["b"][0] * 2,)]}
+    return autocomp.optimize(Apply(f).eval(), example_inputs=(x, True)), x, f
+
+
+def test_dicts_and_lists_go_in_and_come_out(nested):
+    program, x, f = nested
+    expected = f(x, True)
+    turned = {"b": x["b"], "a": x["a"]}  # keys in another order
+    for got in (program(turned, True), program(x["a"], x["b"][0])):
+        assert list(got) == list(expected) and got["none"] is None
+        torch.testing.assert_close(got["product"], expected["product"])
+        torch.testing.assert_close(got["rest"], expected["rest"])
+    assert program.verify().ratio <= 1
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda x: ({"a": x["a"]}, True), r"its arguments were \(\({'a': x, 'b': \[x, x\]}, x\), {}\) when it was exported"),
+    (lambda x: ({**x, "b": (x["b"][0], None)}, True), "type mismatch"),
+    (lambda x: (x, False), "an argument was True when it was exported, and is bool False"),
+    (lambda x: ({**x, "b": [x["b"][0], x["a"]]}, True), "an argument was None when it was exported, and is Tensor"),
+    (lambda x: (x["a"],), "mismatch"),
+])  # fmt: skip
+def test_another_structure_is_refused(nested, change, said):
+    program, x, _ = nested
+    with pytest.raises(ModelError, match=said):
+        program(*change(x))
+
+
+def test_a_class_is_refused_until_torch_knows_it():
+    module = Apply(lambda x: Pair(x + 1)).eval()
+    with pytest.raises(ModelError, match=r"a Pair holds, which is an output\n.*register_dataclass\(Pair\)"):
+        load_torch(module, (torch.ones(3),))
+    torch.export.register_dataclass(Pair)
+    program = autocomp.optimize(module, example_inputs=(torch.ones(3),))
+    for _ in range(2):
+        made = program(torch.ones(3))
+        assert isinstance(made, Pair) and made.b is None and torch.equal(made.a, torch.full((3,), 2.0))
+
+
+def test_an_operator_without_a_row_over_parameters_is_computed_by_torch():
+    class Orthogonal(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(4, 4))
+
+        def forward(self, x, of):
+            return x @ torch.linalg.matrix_exp((self.w if of is None else of).triu(1))
+
+    module, x = Orthogonal().eval(), torch.randn(3, 4)
+    torch.testing.assert_close(autocomp.optimize(module, example_inputs=(x, None))(x, None), module(x, None).detach())
+    with pytest.raises(UnsupportedOp, match="linalg_matrix_exp"):
+        load_torch(module, (x, torch.randn(4, 4)))
