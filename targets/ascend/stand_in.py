@@ -80,7 +80,7 @@ def _function(f: Function, form: Form) -> Iterator[str]:
     given = ", ".join(_parameter(t, n) for t, n in form.arguments)
     if template:
         yield f"template <{template}>"
-    yield f"inline {f.row.get('returns', 'void')} {f.name}({given}) {{"
+    yield f"{'' if template else 'inline '}{f.row.get('returns', 'void')} {f.name}({given}) {{"  # what is inline is made in every build
     for t in names if "types" in f.row else ():
         allowed = ", ".join(f.row["types"][t])
         yield f'  static_assert(model::one_of<{t}, {allowed}>, "{f.name} has no form for elements of this type");'

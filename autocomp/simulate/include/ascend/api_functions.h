@@ -3,7 +3,7 @@
 
 namespace AscendC {
 template <typename T>
-inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Add has no form for elements of this type");
   model::called = "Add";
   model::aligned("Add", "dst", dst.at, 32);
@@ -13,7 +13,7 @@ inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Add(dst, src0, src1, int32_t(count));
 }
 template <typename T>
-inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Add has no form for elements of this type");
   model::called = "Add";
   model::aligned("Add", "dst", dst.at, 32);
@@ -24,7 +24,7 @@ inline void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Add(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Sub has no form for elements of this type");
   model::called = "Sub";
   model::aligned("Sub", "dst", dst.at, 32);
@@ -34,7 +34,7 @@ inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Sub(dst, src0, src1, int32_t(count));
 }
 template <typename T>
-inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Sub has no form for elements of this type");
   model::called = "Sub";
   model::aligned("Sub", "dst", dst.at, 32);
@@ -45,7 +45,7 @@ inline void Sub(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Sub(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mul has no form for elements of this type");
   model::called = "Mul";
   model::aligned("Mul", "dst", dst.at, 32);
@@ -55,7 +55,7 @@ inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Mul(dst, src0, src1, int32_t(count));
 }
 template <typename T>
-inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mul has no form for elements of this type");
   model::called = "Mul";
   model::aligned("Mul", "dst", dst.at, 32);
@@ -66,7 +66,7 @@ inline void Mul(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Mul(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Max has no form for elements of this type");
   model::called = "Max";
   model::aligned("Max", "dst", dst.at, 32);
@@ -76,7 +76,7 @@ inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Max(dst, src0, src1, int32_t(count));
 }
 template <typename T>
-inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Max has no form for elements of this type");
   model::called = "Max";
   model::aligned("Max", "dst", dst.at, 32);
@@ -87,7 +87,7 @@ inline void Max(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Max(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Min has no form for elements of this type");
   model::called = "Min";
   model::aligned("Min", "dst", dst.at, 32);
@@ -97,7 +97,7 @@ inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Min(dst, src0, src1, int32_t(count));
 }
 template <typename T>
-inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Min has no form for elements of this type");
   model::called = "Min";
   model::aligned("Min", "dst", dst.at, 32);
@@ -108,7 +108,7 @@ inline void Min(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Min(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Div has no form for elements of this type");
   model::called = "Div";
   model::aligned("Div", "dst", dst.at, 32);
@@ -118,7 +118,7 @@ inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Div(dst, src0, src1, int32_t(count));
 }
 template <typename T>
-inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float>, "Div has no form for elements of this type");
   model::called = "Div";
   model::aligned("Div", "dst", dst.at, 32);
@@ -129,7 +129,7 @@ inline void Div(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const Loc
   model::Div(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void FusedMulAdd(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
+void FusedMulAdd(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t mask, int64_t repeatTime, const BinaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float>, "FusedMulAdd has no form for elements of this type");
   model::called = "FusedMulAdd";
   model::aligned("FusedMulAdd", "dst", dst.at, 32);
@@ -140,7 +140,7 @@ inline void FusedMulAdd(const LocalTensor<T> &dst, const LocalTensor<T> &src0, c
   model::FusedMulAdd(dst, src0, src1, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Adds has no form for elements of this type");
   model::called = "Adds";
   model::aligned("Adds", "dst", dst.at, 32);
@@ -149,7 +149,7 @@ inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Adds(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Adds has no form for elements of this type");
   model::called = "Adds";
   model::aligned("Adds", "dst", dst.at, 32);
@@ -159,7 +159,7 @@ inline void Adds(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Adds(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Muls has no form for elements of this type");
   model::called = "Muls";
   model::aligned("Muls", "dst", dst.at, 32);
@@ -168,7 +168,7 @@ inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Muls(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Muls has no form for elements of this type");
   model::called = "Muls";
   model::aligned("Muls", "dst", dst.at, 32);
@@ -178,7 +178,7 @@ inline void Muls(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Muls(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Maxs has no form for elements of this type");
   model::called = "Maxs";
   model::aligned("Maxs", "dst", dst.at, 32);
@@ -187,7 +187,7 @@ inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Maxs(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Maxs has no form for elements of this type");
   model::called = "Maxs";
   model::aligned("Maxs", "dst", dst.at, 32);
@@ -197,7 +197,7 @@ inline void Maxs(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Maxs(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mins has no form for elements of this type");
   model::called = "Mins";
   model::aligned("Mins", "dst", dst.at, 32);
@@ -206,7 +206,7 @@ inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Mins(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "Mins has no form for elements of this type");
   model::called = "Mins";
   model::aligned("Mins", "dst", dst.at, 32);
@@ -216,7 +216,7 @@ inline void Mins(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Mins(dst, src, scalarValue, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+void Axpy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Axpy has no form for elements of this type");
   model::called = "Axpy";
   model::aligned("Axpy", "dst", dst.at, 32);
@@ -225,7 +225,7 @@ inline void Axpy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &
   model::Axpy(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Exp has no form for elements of this type");
   model::called = "Exp";
   model::aligned("Exp", "dst", dst.at, 32);
@@ -234,7 +234,7 @@ inline void Exp(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t co
   model::Exp(dst, src, int32_t(count));
 }
 template <typename T>
-inline void Ln(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+void Ln(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Ln has no form for elements of this type");
   model::called = "Ln";
   model::aligned("Ln", "dst", dst.at, 32);
@@ -243,7 +243,7 @@ inline void Ln(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t cou
   model::Ln(dst, src, int32_t(count));
 }
 template <typename T>
-inline void Sqrt(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+void Sqrt(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Sqrt has no form for elements of this type");
   model::called = "Sqrt";
   model::aligned("Sqrt", "dst", dst.at, 32);
@@ -252,7 +252,7 @@ inline void Sqrt(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t c
   model::Sqrt(dst, src, int32_t(count));
 }
 template <typename T>
-inline void Abs(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+void Abs(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Abs has no form for elements of this type");
   model::called = "Abs";
   model::aligned("Abs", "dst", dst.at, 32);
@@ -261,7 +261,7 @@ inline void Abs(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t co
   model::Abs(dst, src, int32_t(count));
 }
 template <typename T>
-inline void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "Relu has no form for elements of this type");
   model::called = "Relu";
   model::aligned("Relu", "dst", dst.at, 32);
@@ -270,7 +270,7 @@ inline void Relu(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t c
   model::Relu(dst, src, int32_t(count));
 }
 template <typename T>
-inline void ShiftLeft(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+void ShiftLeft(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, uint16_t, uint32_t>, "ShiftLeft has no form for elements of this type");
   model::called = "ShiftLeft";
   model::aligned("ShiftLeft", "dst", dst.at, 32);
@@ -279,7 +279,7 @@ inline void ShiftLeft(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
   model::ShiftLeft(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void ShiftRight(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
+void ShiftRight(const LocalTensor<T> &dst, const LocalTensor<T> &src, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, int16_t, uint16_t, int32_t, uint32_t>, "ShiftRight has no form for elements of this type");
   model::called = "ShiftRight";
   model::aligned("ShiftRight", "dst", dst.at, 32);
@@ -288,7 +288,7 @@ inline void ShiftRight(const LocalTensor<T> &dst, const LocalTensor<T> &src, con
   model::ShiftRight(dst, src, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void Not(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+void Not(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   static_assert(model::one_of<T, int16_t, uint16_t>, "Not has no form for elements of this type");
   model::called = "Not";
   model::aligned("Not", "dst", dst.at, 32);
@@ -297,7 +297,7 @@ inline void Not(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t co
   model::Not(dst, src, int32_t(count));
 }
 template <typename T>
-inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
+void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
   model::called = "Duplicate";
   model::aligned("Duplicate", "dst", dst.at, 32);
@@ -305,7 +305,7 @@ inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t c
   model::Duplicate(dst, scalarValue, int32_t(count));
 }
 template <typename T>
-inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, uint64_t (&mask)[2], int64_t repeatTime, int64_t dstBlockStride, int64_t dstRepeatStride) {
+void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, uint64_t (&mask)[2], int64_t repeatTime, int64_t dstBlockStride, int64_t dstRepeatStride) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
   model::called = "Duplicate";
   model::aligned("Duplicate", "dst", dst.at, 32);
@@ -315,7 +315,7 @@ inline void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, uint64_t 
   model::Duplicate(dst, scalarValue, mask, uint8_t(repeatTime), uint16_t(dstBlockStride), uint8_t(dstRepeatStride));
 }
 template <typename T, typename U>
-inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
+void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
   constexpr unsigned modes =
       std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) :
@@ -341,7 +341,7 @@ inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode
   model::Cast(dst, src, roundMode, uint32_t(count));
 }
 template <typename T, typename U>
-inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
+void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
   constexpr unsigned modes =
       std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) :
@@ -368,7 +368,7 @@ inline void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode
   model::Cast(dst, src, roundMode, uint64_t(mask), uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void CreateVecIndex(const LocalTensor<T> &dst, const T &firstValue, int64_t count) {
+void CreateVecIndex(const LocalTensor<T> &dst, const T &firstValue, int64_t count) {
   static_assert(model::one_of<T, half, float, int16_t, int32_t>, "CreateVecIndex has no form for elements of this type");
   model::called = "CreateVecIndex";
   model::aligned("CreateVecIndex", "dst", dst.at, 32);
@@ -377,7 +377,7 @@ inline void CreateVecIndex(const LocalTensor<T> &dst, const T &firstValue, int64
   model::CreateVecIndex(dst, firstValue, uint32_t(count), steps);
 }
 template <typename T, typename U>
-inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE cmpMode, int64_t count) {
+void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE cmpMode, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "Compare has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "Compare has no form for elements of this type");
   model::called = "Compare";
@@ -390,7 +390,7 @@ inline void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const
   model::Compare(dst, src0, src1, cmpMode, uint32_t(count));
 }
 template <typename T, typename U>
-inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1Scalar, CMPMODE cmpMode, int64_t count) {
+void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1Scalar, CMPMODE cmpMode, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "CompareScalar has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "CompareScalar has no form for elements of this type");
   model::called = "CompareScalar";
@@ -402,7 +402,7 @@ inline void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0,
   model::CompareScalar(dst, src0, src1Scalar, cmpMode, uint32_t(count));
 }
 template <typename T, typename U>
-inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE selMode, int64_t count) {
+void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE selMode, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Select has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select has no form for elements of this type");
   model::called = "Select";
@@ -414,7 +414,7 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, con
   model::Select(dst, selMask, src0, src1, selMode, uint32_t(count));
 }
 template <typename T, typename U>
-inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const T &src1, SELMODE selMode, int64_t count) {
+void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, const LocalTensor<T> &src0, const T &src1, SELMODE selMode, int64_t count) {
   static_assert(model::one_of<T, half, float>, "Select has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select has no form for elements of this type");
   model::called = "Select";
@@ -425,7 +425,7 @@ inline void Select(const LocalTensor<T> &dst, const LocalTensor<U> &selMask, con
   model::Select(dst, selMask, src0, src1, selMode, uint32_t(count));
 }
 template <typename T>
-inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
+void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
   static_assert(model::one_of<T, half, float>, "ReduceSum has no form for elements of this type");
   model::called = "ReduceSum";
   model::aligned("ReduceSum", "dst", dst.at, 8);
@@ -436,7 +436,7 @@ inline void ReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
   model::ReduceSum(dst, src, sharedTmpBuffer, int32_t(count), steps);
 }
 template <typename T>
-inline void ReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
+void ReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
   static_assert(model::one_of<T, half, float>, "ReduceMax has no form for elements of this type");
   model::called = "ReduceMax";
   model::aligned("ReduceMax", "dst", dst.at, 8);
@@ -447,7 +447,7 @@ inline void ReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
   model::ReduceMax(dst, src, sharedTmpBuffer, int32_t(count), steps);
 }
 template <typename T>
-inline void ReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
+void ReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &sharedTmpBuffer, int64_t count) {
   static_assert(model::one_of<T, half, float>, "ReduceMin has no form for elements of this type");
   model::called = "ReduceMin";
   model::aligned("ReduceMin", "dst", dst.at, 8);
@@ -458,7 +458,7 @@ inline void ReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, cons
   model::ReduceMin(dst, src, sharedTmpBuffer, int32_t(count), steps);
 }
 template <typename T>
-inline void WholeReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+void WholeReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
   static_assert(model::one_of<T, half, float>, "WholeReduceSum has no form for elements of this type");
   model::called = "WholeReduceSum";
   model::aligned("WholeReduceSum", "dst", dst.at, 4);
@@ -471,7 +471,7 @@ inline void WholeReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::WholeReduceSum(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
 }
 template <typename T>
-inline void WholeReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride, ReduceOrder order) {
+void WholeReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride, ReduceOrder order) {
   static_assert(model::one_of<T, half, float>, "WholeReduceMax has no form for elements of this type");
   model::called = "WholeReduceMax";
   model::aligned("WholeReduceMax", "dst", dst.at, 4);
@@ -484,7 +484,7 @@ inline void WholeReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::WholeReduceMax(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride), order);
 }
 template <typename T>
-inline void WholeReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride, ReduceOrder order) {
+void WholeReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t mask, int64_t repeatTime, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride, ReduceOrder order) {
   static_assert(model::one_of<T, half, float>, "WholeReduceMin has no form for elements of this type");
   model::called = "WholeReduceMin";
   model::aligned("WholeReduceMin", "dst", dst.at, 4);
@@ -497,7 +497,7 @@ inline void WholeReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::WholeReduceMin(dst, src, int32_t(mask), int32_t(repeatTime), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride), order);
 }
 template <typename T>
-inline void BlockReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+void BlockReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
   static_assert(model::one_of<T, half, float>, "BlockReduceSum has no form for elements of this type");
   model::called = "BlockReduceSum";
   model::aligned("BlockReduceSum", "dst", dst.at, 32);
@@ -510,7 +510,7 @@ inline void BlockReduceSum(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::BlockReduceSum(dst, src, int32_t(repeatTime), int32_t(mask), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
 }
 template <typename T>
-inline void BlockReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+void BlockReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
   static_assert(model::one_of<T, half, float>, "BlockReduceMax has no form for elements of this type");
   model::called = "BlockReduceMax";
   model::aligned("BlockReduceMax", "dst", dst.at, 32);
@@ -523,7 +523,7 @@ inline void BlockReduceMax(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::BlockReduceMax(dst, src, int32_t(repeatTime), int32_t(mask), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
 }
 template <typename T>
-inline void BlockReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
+void BlockReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t repeatTime, int64_t mask, int64_t dstRepStride, int64_t srcBlkStride, int64_t srcRepStride) {
   static_assert(model::one_of<T, half, float>, "BlockReduceMin has no form for elements of this type");
   model::called = "BlockReduceMin";
   model::aligned("BlockReduceMin", "dst", dst.at, 32);
@@ -536,7 +536,7 @@ inline void BlockReduceMin(const LocalTensor<T> &dst, const LocalTensor<T> &src,
   model::BlockReduceMin(dst, src, int32_t(repeatTime), int32_t(mask), int32_t(dstRepStride), int32_t(srcBlkStride), int32_t(srcRepStride));
 }
 template <typename T>
-inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t repeatTime, const BrcbRepeatParams &repeatParams) {
+void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t repeatTime, const BrcbRepeatParams &repeatParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Brcb has no form for elements of this type");
   model::called = "Brcb";
   model::aligned("Brcb", "dst", dst.at, 32);
@@ -545,7 +545,7 @@ inline void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src0, int64_t 
   model::Brcb(dst, src0, uint8_t(repeatTime), repeatParams);
 }
 template <typename T>
-inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &srcOffset, int64_t srcBaseAddr, int64_t count) {
+void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<uint32_t> &srcOffset, int64_t srcBaseAddr, int64_t count) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Gather has no form for elements of this type");
   model::called = "Gather";
   model::aligned("Gather", "dst", dst.at, 32);
@@ -556,7 +556,7 @@ inline void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const L
   model::Gather(dst, src, srcOffset, uint32_t(srcBaseAddr), uint32_t(count));
 }
 template <typename T>
-inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[16], const LocalTensor<T> (&srcList)[16], const TransDataTo5HDParams &nchwconvParams) {
+void TransDataTo5HD(const LocalTensor<T> (&dstList)[16], const LocalTensor<T> (&srcList)[16], const TransDataTo5HDParams &nchwconvParams) {
   static_assert(model::one_of<T, int8_t, uint8_t, int16_t, uint16_t, half, int32_t, uint32_t, float>, "TransDataTo5HD has no form for elements of this type");
   model::called = "TransDataTo5HD";
   for (auto &x : dstList) model::aligned("TransDataTo5HD", "dstList", x.at, 32);
@@ -564,25 +564,25 @@ inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[16], const LocalTenso
   model::TransDataTo5HD(dstList, srcList, nchwconvParams);
 }
 template <typename T>
-inline void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &dataCopyParams, const DataCopyPadExtParams<T> &padParams) {
+void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &dataCopyParams, const DataCopyPadExtParams<T> &padParams) {
   model::called = "DataCopyPad";
   model::aligned("DataCopyPad", "dst", dst.at, 32);
   model::DataCopyPad(dst, src, dataCopyParams, padParams);
 }
 template <typename T>
-inline void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &dataCopyParams) {
+void DataCopyPad(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyExtParams &dataCopyParams) {
   model::called = "DataCopyPad";
   model::aligned("DataCopyPad", "src", src.at, 32);
   model::DataCopyPad(dst, src, dataCopyParams);
 }
 template <typename T>
-inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &intriParams) {
+void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &intriParams) {
   model::called = "DataCopy";
   model::aligned("DataCopy", "dst", dst.at, 32);
   model::DataCopy(dst, src, intriParams);
 }
 template <typename T>
-inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, int64_t count) {
+void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, int64_t count) {
   model::called = "DataCopy";
   model::aligned("DataCopy", "dst", dst.at, 32);
   model::within("DataCopy", "count", count, 0, 4294967295ll);
@@ -590,21 +590,21 @@ inline void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, int6
   model::DataCopy(dst, src, uint32_t(count));
 }
 template <typename T>
-inline void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &initConstValueParams) {
+void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &initConstValueParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "InitConstValue has no form for elements of this type");
   model::called = "InitConstValue";
   model::aligned("InitConstValue", "dst", dst.at, 32);
   model::InitConstValue(dst, initConstValueParams);
 }
 template <typename T>
-inline void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &loadDataParams) {
+void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &loadDataParams) {
   model::called = "LoadData";
   model::aligned("LoadData", "dst", dst.at, 512);
   model::aligned("LoadData", "src", src.at, 32);
   model::LoadData(dst, src, loadDataParams);
 }
 template <typename T>
-inline void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &loadDataParams) {
+void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &loadDataParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int32_t, uint32_t, int8_t, uint8_t>, "LoadDataWithTranspose has no form for elements of this type");
   model::called = "LoadDataWithTranspose";
   model::aligned("LoadDataWithTranspose", "dst", dst.at, 512);
@@ -612,7 +612,7 @@ inline void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T
   model::LoadDataWithTranspose(dst, src, loadDataParams);
 }
 template <typename T, typename U, typename S>
-inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &fm, const LocalTensor<S> &filter, const MmadParams &mmadParams) {
+void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &fm, const LocalTensor<S> &filter, const MmadParams &mmadParams) {
   static_assert(model::one_of<T, float, int32_t>, "Mmad has no form for elements of this type");
   static_assert(model::one_of<U, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
   static_assert(model::one_of<S, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
@@ -623,30 +623,30 @@ inline void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &fm, const Loca
   model::Mmad(dst, fm, filter, mmadParams);
 }
 template <typename T, typename U, int config>
-inline void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &intriParams) {
+void Fixpipe(const GlobalTensor<T> &dst, const LocalTensor<U> &src, const FixpipeParamsV220 &intriParams) {
   model::called = "Fixpipe";
   model::aligned("Fixpipe", "src", src.at, 64);
   model::Fixpipe<T, U, config>(dst, src, intriParams);
 }
 template <HardEvent event>
-inline void SetFlag(int64_t eventID) {
+void SetFlag(int64_t eventID) {
   model::called = "SetFlag";
   model::within("SetFlag", "eventID", eventID, 0, 7);
   model::SetFlag<event>(int32_t(eventID));
 }
 template <HardEvent event>
-inline void WaitFlag(int64_t eventID) {
+void WaitFlag(int64_t eventID) {
   model::called = "WaitFlag";
   model::within("WaitFlag", "eventID", eventID, 0, 7);
   model::WaitFlag<event>(int32_t(eventID));
 }
 template <pipe_t pipe>
-inline void PipeBarrier() {
+void PipeBarrier() {
   model::called = "PipeBarrier";
   model::PipeBarrier<pipe>();
 }
 template <uint8_t modeId, pipe_t pipe>
-inline void CrossCoreSetFlag(int64_t flagId) {
+void CrossCoreSetFlag(int64_t flagId) {
   model::called = "CrossCoreSetFlag";
   model::within("CrossCoreSetFlag", "flagId", flagId, 0, 15);
   model::CrossCoreSetFlag<modeId, pipe>(uint16_t(flagId));
@@ -669,7 +669,7 @@ inline int64_t GetSubBlockIdx() {
   return model::GetSubBlockIdx();
 }
 template <typename T, CacheLine entireType, DcciDst dcciDst>
-inline void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst) {
+void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst) {
   model::called = "DataCacheCleanAndInvalid";
   model::DataCacheCleanAndInvalid<T, entireType, dcciDst>(dst);
 }

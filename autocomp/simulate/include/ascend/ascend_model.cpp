@@ -1,7 +1,14 @@
 // What the stand-in does, apart from its headers: it is the same for all kernels and is compiled once.
 #include "kernel_operator.h"
 
+#define INSTANCE template
+#include "instances.h"
+
 namespace model {
+std::vector<Event> events[3];
+std::mutex telling;
+std::set<std::string> found;
+std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;
 bool stuck(Group &g) {
   if (!g.cores || long(g.waits.size()) < g.cores) return false;
   for (auto &w : g.waits)

@@ -91,12 +91,12 @@ struct Group {
 bool stuck(Group &g); // all that are left wait for what nobody sets any more
 inline thread_local Core *core = nullptr;
 inline thread_local const char *called = "";  // the function of the interface that runs
-inline std::vector<Event> events[3];          // of the first group's cores
+extern std::vector<Event> events[3];          // of the first group's cores
 void note(int kind, int pipe, int key = 0);
 Event *at_work(int pipe);  // the work that a pipe has just begun, where it is kept
 inline thread_local Group *group = nullptr;
-inline std::mutex telling;
-inline std::set<std::string> found;
+extern std::mutex telling;
+extern std::set<std::string> found;
 void tell(const std::string &what);
 const char *said();  // what was told, a line each
 struct Stop {};  // what a core cannot do ends it: nothing is read or written behind the end of anything
@@ -123,7 +123,7 @@ struct Step {  // of a call: a work on a pipe (`from` equals `to`), or a flag th
   pipe_t from, to;
 };
 const char *name(int pipe);
-inline std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
+extern std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
 inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
 void start(pipe_t p);
 std::string clash(int was, bool wrote, pipe_t p, bool write);
@@ -605,6 +605,13 @@ template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d
 }
 }  // namespace model
 #include "api_functions.h"
+#undef UNARY
+#undef SCALAR
+#undef BINARY
+#undef BLOCKS
+#define INSTANCE extern template
+#include "instances.h"
+#undef INSTANCE
 
 namespace model {
 void run(Core c, Group *g, const std::function<void()> &kernel);

@@ -19,16 +19,17 @@ class Extents {
   }
 
   // A tensor that launches get from now on
-  void argument(const unsigned char *at, size_t bytes, const char *name) { tensors.push_back({at, long(bytes), name}), last = {}; }
-  void forget() { tensors.clear(), last = {}; }
+  void argument(const unsigned char *at, size_t bytes, const char *name) { tensors.push_back({at, long(bytes), name}), last = nullptr; }
+  void forget() { tensors.clear(), last = nullptr; }
 
   // What is wrong about an access, "" where nothing is
   std::string access(const void *p, long bytes, bool write) {
     const auto *at = static_cast<const unsigned char *>(p);
-    if (last.holds(at, bytes)) return {};
+    if (last && last->holds(at, bytes)) return {};
+    for (const Tensor &t : tensors)
+      if (t.holds(at, bytes)) return last = &t, std::string();
     const Tensor *near = nullptr;
     for (const Tensor &t : tensors) {
-      if (t.holds(at, bytes)) return last = t, std::string();
       const bool meets = at < t.at + t.bytes && t.at < at + bytes, together = room_of(at) && room_of(at) == room_of(t.at);
       if ((meets || together) && (!near || t.at <= at)) near = &t;
     }
@@ -54,6 +55,6 @@ class Extents {
 
   std::map<const unsigned char *, Room> rooms;
   std::vector<Tensor> tensors;
-  Tensor last;  // that was touched, by value: most accesses follow one of the same
+  const Tensor *last = nullptr;  // that was touched: most accesses follow one of the same
 };
 }  // namespace simt
