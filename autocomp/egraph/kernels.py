@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 from autocomp.egraph.bodies import Bodies
 from autocomp.egraph.chosen import Cover, kernel_order
@@ -27,6 +27,10 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
     taken: dict[str, int] = {}
     built = Bodies(s, c.enum.chip.runs_blocks)
     model = Provenance(c, s)
+    readers: dict[int, list[int]] = {}
+    for node in s.nodes:
+        for k in dict.fromkeys(node.enode.children):
+            readers.setdefault(k, []).append(node.id)
     calls, predicted = [], 0.0
     for x in kernel_order(c, s):
         cut = c.pick[x]
@@ -43,7 +47,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
                           factors=tuple((h, n) for h in sorted(cut.heavy) for n in _factors(s, cut, h)),
                           apart=tuple(t for h in sorted(cut.heavy) for t in _apart(s, cut, h)),
-                          turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h)),
+                          turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h, readers)),
                           computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
@@ -128,15 +132,16 @@ def _apart(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, ...]]:
     return found or ([(heavy,)] if len(s.by_class[s.nodes[heavy].cls]) > 1 else [])
 
 
-def _turned(s: Subject, cut: Cut, heavy: int) -> list[tuple[int, int]]:
-    """A contraction whose result the body turns, with each transposition in the graph of what views and maps make of it."""
+def _turned(s: Subject, cut: Cut, heavy: int, readers: Mapping[int, Sequence[int]]) -> list[tuple[int, int]]:
+    """A contraction whose result the body turns, with each transposition in the graph of what views and maps make of it. `readers`: nodes
+    that read a class."""
     if s.nodes[heavy].form.kind != "contract" or not any(s.nodes[n].enode.op == "transpose" for n in cut.nodes):
         return []
     found, seen, new = list[tuple[int, int]](), {s.nodes[heavy].cls}, [s.nodes[heavy].cls]
     while new:
         below, new = set(new), []
-        for n in s.nodes:
-            if below.isdisjoint(n.enode.children) or n.form.kind in ("contract", "reduce", "online"):
+        for n in (s.nodes[i] for i in sorted({i for k in below for i in readers.get(k, ())})):
+            if n.form.kind in ("contract", "reduce", "online"):
                 continue
             if n.enode.op == "transpose":
                 found.append((heavy, n.id))

@@ -245,7 +245,7 @@ class Counter(Printer):
         limits = [*x.inside(layout, [a for a in t.axes if a not in self.uncut], r), *x.guard(t.guard, at)]
         shape = x.shape(r)
         there: Any = np.ones(shape, bool)
-        for c in [x.left >= 0 for x in limits] + (more or []):
+        for c in [x.holds for x in limits] + (more or []):
             there = there & c
         apart, hoisted = _compared(limits, shape[-1])
         number = shape[-1] * each
@@ -593,7 +593,7 @@ def _compared(limits: list[Limit], registers: int) -> tuple[dict[Any, tuple[Any,
     apart: dict[Any, tuple[Any, float]] = {}
     hoisted = set()
     for x in limits:
-        asked = np.broadcast_to(x.asked(), (registers,))
+        asked = np.broadcast_to(x.asked, (registers,))
         if not asked.any():
             continue
         different = len(np.unique(np.broadcast_to(x.left[:1, :1], (1, 1, registers))[0, 0][asked]))

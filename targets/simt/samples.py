@@ -6,14 +6,16 @@ count over a few of them is near that over all, and the same in every run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, sqrt
 from typing import Any
 
 import numpy as np
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 
+from autocomp.forks import kept_property
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import dim_hint
 from autocomp.tile.layout import Digit, Layout, weights
@@ -39,13 +41,19 @@ class Limit:
     left: Array
     known: bool
 
+    @kept_property
+    def holds(self) -> Array:
+        """Where."""
+        return self.left >= 0
+
+    @kept_property
     def asked(self) -> Array:
         """For which registers the text of a kernel keeps it."""
         if self.left.shape[:2] == (1, 1):
             return np.zeros(self.left.shape[-1], bool)
-        holds = (self.left >= 0).all(axis=(0, 1))
-        fails = (self.left < 0).all(axis=(0, 1))
-        return ~holds & ~fails if self.known else np.ones_like(holds)
+        if not self.known:
+            return np.ones(self.left.shape[-1], bool)
+        return ~self.holds.all(axis=(0, 1)) & self.holds.any(axis=(0, 1))
 
 
 @dataclass(frozen=True)
@@ -57,9 +65,14 @@ class Accesses:
     there: Array
     times: Array
 
+    @kept_property
+    def _sectors(self) -> Array:
+        """Those that lanes name, in order (-1: of lanes that make no access)."""
+        return np.sort(np.where(self.there, self.place // SECTOR, -1), axis=1)
+
     def _first(self, grain: int) -> tuple[Array, Array]:
-        """The pieces of `grain` bytes that lanes name, in order (-1: of lanes that make no access), and which stand there first."""
-        ordered = np.sort(np.where(self.there, self.place // grain, -1), axis=1)
+        """The pieces of `grain` bytes, of whole sectors, that lanes name, as `_sectors` are, and which stand there first."""
+        ordered = self._sectors // (grain // SECTOR)
         first = np.ones_like(ordered, dtype=bool)
         first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
         return ordered, first
@@ -127,6 +140,8 @@ class Samples:
         self.lane = np.arange(place.wave).reshape(1, -1, 1)
         self.wave = self._spread(0, max(1, place.threads // place.wave)).reshape(-1, 1, 1)
         self.base: dict[str, Array] = {}
+        self._local: dict[tuple[Layout, int], dict[str, Array]] = {}  # by a layout and the registers that are looked at
+        self._known: dict[tuple[Layout, int], tuple[dict[str, Array], dict[str, list[Limit]], Array]] = {}  # in the loops around
 
     def _spread(self, n: int, count: int) -> Array:
         """Numbers below `count`, one a sample."""
@@ -139,39 +154,51 @@ class Samples:
             size = tile_of(self.p, a)
             n = 1 + [x for x, _ in self.p.axes].index(a)
             self.base[a] = (self._spread(n, -(-self.extent[a] // size)) * size).reshape(-1, 1, 1)
+        self._known.clear()
 
     def leave(self, loop: Loop) -> None:
         for a in loop.axes:
             self.base.pop(a, None)
+        self._known.clear()
 
     def registers(self, layout: Layout, step: int = 1) -> tuple[Array, float]:
         """Numbers of the registers that are looked at, and how many each of them stands for."""
-        n = max(1, layout.registers // step)
-        few = np.unique(np.linspace(0, n - 1, min(n, REGISTERS)).astype(np.int64))
-        return (few * step).reshape(1, 1, -1), n / len(few)
+        return _looked_at(max(1, layout.registers // step), step)
 
     def local(self, layout: Layout, axis: str, r: Array) -> Array:
-        return _value(layout.reg, axis, r) + _value(layout.lane, axis, self.lane) + _value(layout.wave, axis, self.wave)
+        known = self._local.setdefault((layout, id(r)), {"": r})  # kept: no other has its number
+        if axis not in known:
+            known[axis] = _value(layout.reg, axis, r) + _value(layout.lane, axis, self.lane) + _value(layout.wave, axis, self.wave)
+        return known[axis]
 
     def at(self, layout: Layout, r: Array) -> dict[str, Array]:
         """Indices along every axis, of registers `r` of a layout."""
-        mine = layout.axes()
-        return {a: self.base.get(a, 0) + (self.local(layout, a, r) if a in mine else 0) for a in self.extent}
+        return self._around(layout, r)[0]
 
-    def inside(self, layout: Layout, axes: Iterable[str], r: Array) -> list[Limit]:
+    def _around(self, layout: Layout, r: Array) -> tuple[dict[str, Array], dict[str, list[Limit]], Array]:
+        """Indices of registers, and limits of axes as they are asked for: once for all views of a loop's body. And the registers."""
+        found = self._known.get((layout, id(r)))
+        if found is None:
+            mine = layout.axes()
+            at = {a: self.base.get(a, 0) + (self.local(layout, a, r) if a in mine else 0) for a in self.extent}
+            found = self._known[layout, id(r)] = at, {}, r
+        return found
+
+    def inside(self, layout: Layout, axes: Sequence[str], r: Array) -> list[Limit]:
         """The limits of axes that are asked."""
-        out = []
+        known = self._around(layout, r)[1]
         for a in axes:
-            t, e, covers = tile_of(self.p, a), self.extent[a], layout.extent(a)
-            here = self.local(layout, a, r) if a in layout.axes() else np.zeros((1, 1, 1), np.int64)
-            if a in self.base:
-                if covers > t:
-                    out.append(Limit(f"{a} of a tile", t - 1 - here, True))
-                if e % t:
-                    out.append(Limit(a, e - 1 - self.base[a] - here, False))
-            elif covers > t:
-                out.append(Limit(a, e - 1 - here, True))
-        return out
+            if a not in known:
+                known[a] = self._limits(layout, a, r)
+        return [x for a in axes for x in known[a]]
+
+    def _limits(self, layout: Layout, a: str, r: Array) -> list[Limit]:
+        t, e, covers = tile_of(self.p, a), self.extent[a], layout.extent(a)
+        here = self.local(layout, a, r) if a in layout.axes() else np.zeros((1, 1, 1), np.int64)
+        if a not in self.base:
+            return [Limit(a, e - 1 - here, True)] if covers > t else []
+        out = [Limit(f"{a} of a tile", t - 1 - here, True)] if covers > t else []
+        return [*out, Limit(a, e - 1 - self.base[a] - here, False)] if e % t else out
 
     def guard(self, guard: Sequence[Aff], at: dict[str, Array]) -> list[Limit]:
         """The limits that a view's guards are."""
@@ -219,6 +246,13 @@ class Samples:
         axis, constant = loop.until
         last = self.base.get(axis, np.zeros(1)) + tile_of(self.p, axis) - 1 + constant
         return float(np.minimum(total, np.maximum(0, last // tile_of(self.p, loop.axes[0]) + 1)).mean())
+
+
+@lru_cache(maxsize=256)
+def _looked_at(n: int, step: int) -> tuple[Array, float]:
+    """`Samples.registers` of `n` accesses of `step` registers."""
+    few = np.unique(np.linspace(0, n - 1, min(n, REGISTERS)).astype(np.int64))
+    return (few * step).reshape(1, 1, -1), n / len(few)
 
 
 class _Hinted(dict[str, Any]):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from autocomp.targets import load_target
+from autocomp.targets.simt.samples import Samples
 
 import autocomp
 from autocomp.cost.issue import Issued
 from autocomp.egraph.parts import pieces
 from autocomp.ir.schedule_text import parse
+from autocomp.tile.layout import Digit, Layout
+from autocomp.tile.program import Loop, TileProgram
 from tests.helpers.device_graphs import gemm, graph, turned
 
 H100 = load_target("cuda:h100")
@@ -60,3 +65,16 @@ def test_rows_of_even_length_are_copied_by_words():
     """Before: both factors of a batch of 512 were padded first, 192 us where copies of 4 bytes take 93 (eager 100; H100)."""
     text = graph({"a": "bf16[512, 128, 858]", "b": "bf16[512, 56, 858]"}, "%t = transpose(b, perm=[0, 2, 1])\n%0 = matmul(a, %t)")
     assert len(autocomp.optimize(text, target="cuda:h100").kernels) == 1
+
+
+def test_what_samples_keep_is_of_the_loops_around_alone():
+    """Indices and limits are computed once for a loop's body: another loop's are others."""
+    program = TileProgram("p", (), (), (("i", 40), ("j", 100)), (("i", 16), ("j", 16)), (), ())
+    x, layout = Samples(program, SimpleNamespace(wave=32, threads=32)), Layout((Digit("i", 1, 16),), (Digit("j", 1, 32),), ())
+    r, _ = x.registers(layout)
+    alone = [limit.name for limit in x.inside(layout, ["i", "j"], r)], x.at(layout, r)["i"].max()
+    x.enter(Loop("grid", ("i",), ()))
+    within = [limit.name for limit in x.inside(layout, ["i", "j"], r)], x.at(layout, r)["i"].max()
+    x.leave(Loop("grid", ("i",), ()))
+    assert alone == (["j"], 15) == ([limit.name for limit in x.inside(layout, ["i", "j"], r)], x.at(layout, r)["i"].max())
+    assert within == (["i", "j"], 47)
