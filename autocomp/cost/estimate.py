@@ -11,7 +11,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, demand_of
 from autocomp.cost.engines import engine_time, vector_time
-from autocomp.cost.pipes import spilled
+from autocomp.cost.pipes import row_ends, spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
 from autocomp.cost.tiles import copied, whole_lines
@@ -136,12 +136,22 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
                              vector=work.vector + chip.numbers["border"] * bordered + chip.numbers["looked_up"] * looked_up)  # fmt: skip
         reads = tuple(n * step * a.element * wide for a, wide, (n, step) in zip(d.operands, lines, taken))
         results = float(prod(d.extent[a] for a in d.grid)) if d.roles.form == "map" else 0.0
-        return vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives, results)
+        cost = vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives, results)
+        ends = _row_ends(d, tile, chip)
+        bound = "ends of rows" if ends > cost.seconds / 2 else cost.bound
+        return Cost(cost.seconds + ends, bound, (*cost.parts, ("ends of rows", ends))) if ends else cost
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)
     overhead = chip.limits["tile"] * -(-tiles // chip.cores)
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
+
+
+def _row_ends(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
+    """Of results whose rows are cut within a block (`pipes.row_ends`)."""
+    out = d.pieces[-1] if d.pieces else None
+    axis = out.side_by_side[-1] if out and out.side_by_side else ""
+    return row_ends(out.bytes, out.element, min(tile.get(axis, d.extent[axis]), d.extent[axis]), chip) if out and axis in d.extent else 0.0
 
 
 def _runs(d: Demand, tile: Mapping[str, int]) -> tuple[int, int]:

@@ -74,6 +74,15 @@ class Stream:
     cut: bool = False
 
 
+def row_ends(bytes_: float, element: int, run: int, chip: Chip) -> float:
+    """Seconds in which the ends of rows leave that are no whole blocks, of `bytes_` in runs of `run` elements: the scalar unit puts each
+    block together, on chips whose copies are whole blocks."""
+    if "whole_blocks" not in chip.features or run * element % BLOCK == 0:
+        return 0.0
+    clocks = BLOCK / element * chip.numbers["scalar_write"]
+    return bytes_ / element / run * clocks / chip.clock / (chip.cores * chip.limits["vector_cores"])
+
+
 def together(times: Iterable[float], power: float) -> float:
     """Seconds of pipes that run side by side and get into each other's way: more than the longest, less than the sum."""
     ts = [t for t in times if t > 0]

@@ -16,7 +16,8 @@ import numpy as np
 from autocomp.ir.reference import input_sizes
 from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target, quick_link
-from autocomp.targets.ascend.api import architecture, rows
+from autocomp.targets.ascend.api import architecture, fact, rows
+from autocomp.targets.ascend.blocks import by_blocks
 from autocomp.targets.source import KernelSource
 
 MODEL = include() / "ascend"
@@ -66,6 +67,14 @@ class Event(ctypes.Structure):
 WORK, SET, WAIT, CROSS_SET, CROSS_WAIT, BARRIER = range(6)
 
 
+def longer(a: np.ndarray, bytes_: int) -> np.ndarray:
+    """A copy with so many bytes of NaN behind it."""
+    raw = np.full(a.nbytes + bytes_, PATTERN, np.uint8)
+    out: np.ndarray = raw[: a.nbytes].view(a.dtype).reshape(a.shape)
+    out[...] = a
+    return out
+
+
 def unchanged(text: str) -> str:
     """A text as it is."""
     return text
@@ -83,6 +92,11 @@ class AscendExecutor:
     blocks: int = 0
     library: Any = None
     done: Callable[[KernelSource, AscendExecutor], None] | None = None  # called behind each kernel
+
+    @property
+    def architecture(self) -> str:
+        """Of the program's chip."""
+        return architecture(self.program.target.toolchain.arch)
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Outputs by name; every tensor that no input fills is poisoned first."""
@@ -109,11 +123,18 @@ class AscendExecutor:
             self.library = self.build()
         run = getattr(self.library, f"run_{source.entry}")
         run.restype = ctypes.c_char_p
-        self.library.model_chip(ctypes.c_long(rows()["memories"]["VECCALC"][architecture(self.program.target.toolchain.arch)]))
+        behind = fact("behind") if by_blocks(self.program.target.chip) else 0
+        given = arrays
+        if behind:  # what lies there is read, and never used
+            arrays = [longer(a, behind) for a in given]
+        self.library.model_chip(ctypes.c_long(rows()["memories"]["VECCALC"][self.architecture]), ctypes.c_long(behind))
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         self.library.model_allow(pointers, (ctypes.c_long * len(arrays))(*(a.nbytes for a in arrays)), len(arrays))
         sizes = (ctypes.c_int64 * max(1, len(source.sizes)))(*(values[s] for s in source.sizes))
         said = run(pointers, self.blocks or source.launch.blocks(values)[0], sizes).decode()
+        for a, full in zip(given, arrays):
+            if a is not full:
+                a[...] = full
         if said:
             raise ModelFailure(said.strip(), where=f"kernel {source.name}")
         if self.done is not None:
@@ -132,15 +153,16 @@ class AscendExecutor:
         """All kernels of the program as one library."""
         sources = {s.entry: s for s in self.program.printed.values()}
         path = self.folder / "kernels.cpp"
-        names = [INTERFACE.name] if self.edit_header else []  # its compiled form is taken in front of all else
+        own = by_blocks(self.program.target.chip)  # headers look at the architecture
+        names = [INTERFACE.name] if self.edit_header or own else []  # its compiled form is taken in front of all else
         names += dict.fromkeys(h for source in sources.values() for h in source.headers)
         path.write_text("\n".join([*(f'#include "{h}"' for h in names), *map(self.text, sources.values())]))
         out = path.with_suffix(".so")
         if self.edit_header:
             for name in names[1:]:
                 (self.folder / name).write_text(self.edit_header((HEADER.parent / name).read_text()))
-        folders = [str(self.folder), precompiled(INTERFACE).name] if self.edit_header else [precompiled().name]
-        where = [*(f"-I{p}" for p in folders), *INCLUDE]
+        folders = [str(self.folder), precompiled(INTERFACE).name] if names[0] == INTERFACE.name else [precompiled().name]
+        where = [*(f"-I{p}" for p in folders), *INCLUDE, *([f"-D__NPU_ARCH__={self.architecture}"] if own else [])]
         compile_all([[*FLAGS, *quick_link(), *where, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
         return ctypes.CDLL(str(out))
 

@@ -99,7 +99,7 @@ def api(architecture: str) -> Api:
     """The interface of one architecture."""
     t = rows()
     enumerations = {n: (*e["members"], *e.get("only", {}).get(architecture, ())) for n, e in t["enumerations"].items()}
-    classes = {n: frozenset(c["methods"]) for n, c in t["classes"].items()}
+    classes = {n: frozenset(c["methods"]).difference(c.get("lacks", {}).get(architecture, ())) for n, c in t["classes"].items()}
     here = {n: s for n, s in t["structures"].items() if architecture in s.get("architectures", [architecture])}
     structures = {n: _structure(n, s, architecture) for n, s in here.items()}
     functions: dict[str, tuple[Function, ...]] = {}
@@ -153,7 +153,7 @@ def defined(header: str) -> frozenset[str]:
 
 
 # ---- the check of a text
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"|^[ ]*#(?:include|pragma|define)[^\n(]*|\\$|\w*(?:##\w+)+", re.S | re.M)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"|^[ ]*#(?:include|pragma|define|if|else|endif)[^\n(]*|\\$|\w*(?:##\w+)+", re.S | re.M)
 MACRO = re.compile(r"#define (\w+)\(([^)]*)\)(.*?[^\\])(?:\n|$)", re.S)
 TOKEN = re.compile(r"(\.|->|::)?\s*\b([A-Za-z_]\w*)")
 CALL = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*(<[^<>;(){}]*>)?\s*\(")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from autocomp.targets.ascend import words
+from autocomp.targets.ascend import blocks, words
 from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.columns import named, narrowed
 from autocomp.targets.ascend.cube import Cube
@@ -19,7 +19,7 @@ from autocomp.targets.ascend.partials import partials
 from autocomp.targets.ascend.row_sums import row_sums
 from autocomp.targets.ascend.signals import plan, printed
 from autocomp.targets.ascend.split import Split
-from autocomp.targets.ascend.tables import RING, loaded, place, table
+from autocomp.targets.ascend.tables import RING, interface_of, loaded, place, table
 from autocomp.targets.ascend.vector import VectorPart
 from autocomp.targets.ascend.whole import whole
 from autocomp.targets.cpu.names import c_name, entry_name
@@ -35,8 +35,8 @@ from autocomp.tile.agents import Again, Body, flat
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
 from autocomp.tile.text import show
 
-HEADER = "autocomp_ascend.h"
-TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MIX_AIC_1_2"}
+HEADER, CUBE_HEADER = "autocomp_ascend.h", "autocomp_ascend_cube.h"
+TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MIX_AIC_1_2", ("one",): "AICORE"}
 
 
 def emit(p: TileProgram, chip: Chip, header: tuple[str, ...], directives: Collection[str] = ()) -> KernelSource:
@@ -52,6 +52,8 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     Raises as `emit` does."""
     check_products(p)
     p = narrowed(named(p))
+    if blocks.by_blocks(chip):
+        blocks.check_blocks(p)
     if "half_scores" in directives and half_scores(p) is None:
         directives = [d for d in directives if d != "half_scores"]
     if "mma_row_sums" in directives and (beside := row_sums(p)) is not p:
@@ -70,7 +72,7 @@ def attempt(p: TileProgram, chip: Chip, directives: Collection[str]) -> tuple[Ke
     short: DoesNotFit | None = None
     by = late.by
     spare = ((by + 1, 0), (by + 2, 1), (by + 1, 1), (by + 1, 2), (by, 0), (by - 1, 0)) if by else ((0, 0),)
-    past = past_l2(p, chip) if "evict_first" in directives else ()
+    past = past_l2(p, chip) if "evict_first" in directives and "SetL2CacheHint" in interface_of(chip).classes["GlobalTensor"] else ()
     for rows, slots, (more, tight), apart in product(shares(p), (RING, 1) if late.statements else (RING,), spare, (True, False)):
         if not (rows or apart):
             continue  # nothing arrives from a cube core
@@ -193,10 +195,10 @@ class Kernel:
     def source(self, planned: Planned, header: tuple[str, ...]) -> KernelSource:
         p, split, parts, signalled, tiles = self.p, planned.split, planned.parts, planned.signalled, planned.tiles
         notes = list(planned.notes)
-        kind = TYPES[tuple(sorted(parts))]
+        kind = TYPES[("one",) if "one_core_kind" in self.chip.features else tuple(sorted(parts))]
         lines = [f"KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{kind});", *globals_(p)]
         lines += [f"{b}_g.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" for b in self.past_l2]
-        groups = min(tiles, self.chip.cores * (int(self.chip.limits["vector_cores"]) if kind == "AIV_ONLY" else 1))
+        groups = min(tiles, self.chip.cores * (1 if "cube" in parts else int(self.chip.limits["vector_cores"])))
         total = 0
         for s in split.scratches:
             lines += [f"GlobalTensor<{s.element}> {s.name}_g;", f"{s.name}_g.SetGlobalBuffer((__gm__ {s.element} *)(scratch + {total}));"]
@@ -207,7 +209,10 @@ class Kernel:
         used = {**split.cube.places, "ub": split.vector.ub}
         notes += [f"{n}: {x.top} of {x.capacity} bytes" for n, x in used.items() if x.top]
         applied = split.vector.applied | ({"evict_first"} if self.past_l2 else set())
-        return source(p, lines, notes, groups, header, total, complete(applied))
+        headers = (HEADER, *((CUBE_HEADER,) if "cube" in parts else ()), *((words.HEADER,) if whole(p).words else ()))
+        if blocks.by_blocks(self.chip):
+            lines, headers = blocks.blocks_text(lines, split.vector.ub.top, p.name), (*headers, blocks.HEADER)
+        return source(p, lines, notes, groups, header, total, complete(applied), headers)
 
     def split(self, inner: tuple[Loop | Stmt, ...]) -> Split:
         """Both parts of a tile's statements."""
@@ -221,6 +226,7 @@ class Kernel:
         g = geometry(p, {row: self.rows} if mixed and row else {})
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
         ub = place("ub", self.chip)
+        ub = replace(ub, capacity=ub.capacity - blocks.BLOCK) if blocks.by_blocks(self.chip) else ub
         vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
                             "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
                             self.partial, row)  # fmt: skip
@@ -285,7 +291,7 @@ def _loops(body: Body) -> Iterator[str]:
 
 
 def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, header: tuple[str, ...], scratch: int,
-           applied: tuple[str, ...]) -> KernelSource:  # fmt: skip
+           applied: tuple[str, ...], headers: tuple[str, ...]) -> KernelSource:  # fmt: skip
     """The function around its lines, with its comment and its launch: `blocks` blocks on cores."""
     name = entry_name(p.name)
     inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
@@ -293,7 +299,6 @@ def source(p: TileProgram, lines: list[str], notes: list[str], blocks: int, head
     signature = f'extern "C" __global__ __aicore__ void {name}({", ".join(arguments)}) {{'
     text = "\n".join([comment((*header, "", *show(p).splitlines(), "", *notes)), signature, *("  " + x for x in lines), "}", ""])
     launch = Launch((((blocks, 1),),), 1, workspace=scratch)
-    headers = (HEADER, words.HEADER) if whole(p).words else (HEADER,)
     return KernelSource(p.name, text, name, inputs, outputs, (), headers, "cpp", launch=launch, applied=applied)
 
 

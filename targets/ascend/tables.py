@@ -28,6 +28,11 @@ def interface() -> Api:
     return api(architecture(str(table()["arch"])))
 
 
+def interface_of(chip: Chip) -> Api:
+    """What it has for a chip's cores."""
+    return api(architecture(next((f for f in chip.features if f.startswith("dav-")), str(table()["arch"]))))
+
+
 def place(name: str, chip: Chip) -> Place:
     """A memory of a chip, empty."""
     row = table()["places"][name]

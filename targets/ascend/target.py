@@ -75,9 +75,9 @@ class AscendTarget:
     def _printed_for(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises UnsupportedOp where the chip's cores are of a form that no kernel here is printed for."""
         roles = roles_of(kernel)
-        products = roles.form in ("contract", "chain", "online") and schedule.instruction != SCALAR
+        form = "scalar" if schedule.instruction == SCALAR else "products" if roles.form in ("contract", "chain", "online") else "vectors"
         for feature, row in table()["unprinted"].items():
-            if feature not in self.chip.features or (row["of"] != "any" and not products):
+            if feature not in self.chip.features or form not in row["of"]:
                 continue
             names = {"chip": architecture(self.toolchain.arch), "printed": architecture(str(table()["arch"])), "factor": roles.factor}
             what, why = (row[x].format(**names) for x in ("what", "why"))

@@ -23,6 +23,7 @@ from autocomp.trace import Trace
 from examples import models
 from tests.helpers import fresh
 from tests.helpers.device_graphs import GRAPHS, gemm, graph
+from tests.helpers.edits import Edit
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "ascend"
@@ -202,14 +203,12 @@ def test_the_model_sees_what_the_library_does_with_its_scalar_unit_and_with_one_
     last = graph({"a": "f16[129, 40]", "b": "f16[40, 32]"}, "%0 = matmul(a, b)")
     source = {**PRODUCTS, "last_row": last, "masked": graph({"x": "f32[200, 75]"}, masked)}[name]
 
-    def edit(text):
-        assert text.count(was) == 1
-        return text.replace(was, by)
-
+    edit = Edit(was, by)
     (tmp_path / "whole").mkdir()
     check(source, tmp_path / "whole", blocks=1)
     with pytest.raises((ModelFailure, autocomp.VerificationError), match=complaint):
         check(source, tmp_path, blocks=1, edit_header=edit)
+    assert edit.found == 1
 
 
 def test_the_aliases_name_the_target():

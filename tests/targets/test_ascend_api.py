@@ -17,6 +17,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, INCLUDE, AscendExecutor, ModelFailure
 from tests.helpers.device_graphs import GRAPHS, graph
+from tests.helpers.edits import Edit
 from tests.targets.test_ascend import GOLDEN
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
@@ -50,7 +51,8 @@ def test_the_model_declares_only_classes_itself_with_methods_of_the_table():
 
 def test_the_header_and_the_goldens_keep_to_the_table():
     of = api("2201")
-    check(headers()["autocomp_ascend.h"], of, own_names())
+    for name in ("autocomp_ascend.h", "autocomp_ascend_cube.h"):
+        check(headers()[name], of, own_names())
     for golden in sorted(GOLDEN.glob("*.cpp")):
         check(golden.read_text(), of, own_names(), golden.stem)
 
@@ -81,7 +83,8 @@ def test_other_architectures_have_other_names():
     with pytest.raises(UnsupportedOp, match=r"DataCopyPad is not in .* 2002 \(310P\)"):
         check(text["softmax"], api("2002"), own_names())
     with pytest.raises(UnsupportedOp, match=r"FixpipeParamsV220 is not in .* 3510 \(950PR"):
-        check(headers()["autocomp_ascend.h"], api("3510"), own_names())
+        check(headers()["autocomp_ascend_cube.h"], api("3510"), own_names())
+    check(headers()["autocomp_ascend.h"], api("3510"), own_names())
 
 
 def test_a_kernel_with_a_name_that_is_not_in_the_table_is_not_printed(monkeypatch):
@@ -116,11 +119,9 @@ def test_every_row_names_its_file_and_numbers_their_page():
     ],
 )
 def test_the_model_tells_numbers_that_the_interface_does_not_take(model, was, by, complaint, tmp_path):
-    def edit(text):
-        assert was in text
-        return text.replace(was, by)
-
+    edit = Edit(was, by)
     program = autocomp.optimize({"band": BAND, "rows": GRAPHS["softmax_odd"]}[model], target="ascend")
     program.executor = AscendExecutor(program, tmp_path, blocks=1, edit_header=edit)
     with pytest.raises((ModelFailure, autocomp.VerificationError), match=complaint):
         program.verify(seed=1)
+    assert edit.found

@@ -12,6 +12,7 @@ from autocomp.errors import BuildError
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.edits import Edit
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
@@ -77,14 +78,12 @@ def test_a_float_of_eight_bits_between_is_not_left_out(fn, tmp_path):
     ],
 )
 def test_another_rounding_or_series_is_seen(was, by, complaint, tmp_path):
-    def edit(text):
-        assert was in text
-        return text.replace(was, by)
-
+    edit = Edit(was, by)
     program = autocomp.optimize(graph({"x": "f32[3, 70]"}, "%0 = floor(x)\n%1 = softplus(x)\n%2 = add(%0, %1)"), target="ascend")
     program.executor = AscendExecutor(program, tmp_path, blocks=1, edit_header=edit)
     with pytest.raises((ModelFailure, autocomp.VerificationError), match=complaint):
         program.verify(seed=1)
+    assert edit.found
 
 
 @needs_compiler

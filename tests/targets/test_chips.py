@@ -50,11 +50,12 @@ def test_cores_of_a_form_that_is_not_printed_are_refused_by_capability() -> None
     with pytest.raises(UnsupportedOp, match=r"architecture 3510, whose L0A holds fractals of f16 by columns.* as architecture 2201 has"):
         autocomp.optimize(product, target="ascend:950pr", without=["tiling/npu-scalar-*"])
     with pytest.raises(UnsupportedOp, match=r"1 kind of cores, .*\(architecture 2002\).* 2 kinds of cores, as architecture 2201 has"):
-        autocomp.optimize(small, target="ascend:310p")
+        autocomp.optimize(product, target="ascend:310p")
+    assert autocomp.optimize(small, target="ascend:310p").kernels
 
 
 @pytest.mark.skipif(not COMPILER, reason="no g++")
-@pytest.mark.parametrize(("chip", "most"), [("910b", 188416), ("950pr", 253952)])
+@pytest.mark.parametrize(("chip", "most"), [("910b", 188416), ("950pr", 253952), ("310p", 253952)])
 def test_a_chip_has_its_own_unified_buffer_on_the_model(chip: str, most: int, tmp_path: Path) -> None:
     program = autocomp.optimize(graph({"x": "f16[64, 256]"}, "%0 = relu(x)"), target=f"ascend:{chip}")
     for bytes_ in (most, most + 32):

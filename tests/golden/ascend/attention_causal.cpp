@@ -1,4 +1,5 @@
 #include "autocomp_ascend.h"
+#include "autocomp_ascend_cube.h"
 
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum

@@ -1,4 +1,5 @@
 #include "autocomp_ascend.h"
+#include "autocomp_ascend_cube.h"
 
 /*
  * matmul_add_gelu: matmul add gelu

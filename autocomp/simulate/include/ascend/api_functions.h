@@ -318,15 +318,15 @@ template <typename T, typename U>
 void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
   constexpr unsigned modes =
       std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
-      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) :
-      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, bfloat16_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, int32_t> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int64_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
-      std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, float> && std::is_same_v<T, bfloat16_t> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
       std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) :
@@ -344,15 +344,15 @@ template <typename T, typename U>
 void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
   constexpr unsigned modes =
       std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
-      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) :
-      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, bfloat16_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, int32_t> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int64_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) :
-      std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_RINT) :
+      std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, float> && std::is_same_v<T, bfloat16_t> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
       std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) :
@@ -588,6 +588,26 @@ void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, int64_t cou
   model::within("DataCopy", "count", count, 0, 4294967295ll);
   model::whole("DataCopy", "count", count, 32 / sizeof(T));
   model::DataCopy(dst, src, uint32_t(count));
+}
+template <typename T>
+void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyParams &repeatParams) {
+  model::called = "DataCopy";
+  model::aligned("DataCopy", "dst", dst.at, 32);
+  model::DataCopy(dst, src, repeatParams);
+}
+template <typename T>
+void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
+  model::called = "DataCopy";
+  model::aligned("DataCopy", "src", src.at, 32);
+  model::within("DataCopy", "count", count, 0, 4294967295ll);
+  model::whole("DataCopy", "count", count, 32 / sizeof(T));
+  model::DataCopy(dst, src, uint32_t(count));
+}
+template <typename T>
+void DataCopy(const GlobalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &repeatParams) {
+  model::called = "DataCopy";
+  model::aligned("DataCopy", "src", src.at, 32);
+  model::DataCopy(dst, src, repeatParams);
 }
 template <typename T>
 void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &initConstValueParams) {

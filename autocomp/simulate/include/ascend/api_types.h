@@ -35,6 +35,19 @@ struct DataCopyPadExtParams {
     paddingValue = paddingValue_;
   }
 };
+struct DataCopyParams {
+  model::Number<uint16_t> blockCount{"DataCopyParams.blockCount", 1, 1, 4095};
+  model::Number<uint16_t> blockLen{"DataCopyParams.blockLen", 0, 1, 65535};
+  model::Number<uint16_t> srcStride{"DataCopyParams.srcStride", 0, 0, 65535};
+  model::Number<uint16_t> dstStride{"DataCopyParams.dstStride", 0, 0, 65535};
+  DataCopyParams() = default;
+  DataCopyParams(uint16_t blockCount_, uint16_t blockLen_, uint16_t srcStride_, uint16_t dstStride_) {
+    blockCount = blockCount_;
+    blockLen = blockLen_;
+    srcStride = srcStride_;
+    dstStride = dstStride_;
+  }
+};
 struct BinaryRepeatParams {
   model::Number<uint32_t> blockNumber{"BinaryRepeatParams.blockNumber", 8, 0, 4294967295ll};
   model::Number<uint8_t> dstBlkStride{"BinaryRepeatParams.dstBlkStride", 1, 0, 255};

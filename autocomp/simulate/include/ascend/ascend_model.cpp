@@ -83,7 +83,8 @@ void shared(pipe_t p, const void *at, long bytes, bool write) {
   };
   if (from < scratch || from >= scratch_end) {
     for (auto &t : allowed)
-      if (t.first <= from && to <= t.second) return begins(t.first);
+      if (t.first <= from && to <= t.second + (!behind ? 0 : write ? -(t.second - t.first) % 32 & 31 : behind))
+        return begins(t.first);
     begins(from);
     if (!allowed.empty()) stop("a use of memory outside of its tensor");
     return;
@@ -373,7 +374,10 @@ extern "C" void model_allow(const uint8_t **from, const long *bytes, int n) {  /
   model::allowed.clear();
   for (int i = 0; i < n; ++i) model::allowed.push_back({from[i], from[i] + bytes[i]});
 }
-extern "C" void model_chip(long unified_buffer) { model::unified_buffer = unified_buffer; }  // bytes that a kernel may ask for
+extern "C" void model_chip(long unified_buffer, long behind) {  // bytes that a kernel may ask for, and read behind a tensor
+  model::unified_buffer = unified_buffer;
+  model::behind = behind;
+}
 extern "C" long model_events(int core, const model::Event **first) {  // what a core of the first group did in the last kernel
   *first = model::events[core].data();
   return long(model::events[core].size());

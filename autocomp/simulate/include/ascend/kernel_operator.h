@@ -45,7 +45,7 @@ struct bfloat16_t {
 
 enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_FIX, PIPE_ALL };
 #define PIPES 7
-enum { KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2 };
+enum { KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2, KERNEL_TYPE_AICORE };
 #define KERNEL_TASK_TYPE_DEFAULT(t) (void)(t)
 enum { CFG_NZ, CFG_ROW_MAJOR };
 
@@ -124,6 +124,7 @@ struct Step {  // of a call: a work on a pipe (`from` equals `to`), or a flag th
 };
 const char *name(int pipe);
 extern std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
+inline long behind = 0;  // bytes behind each of them that may be read; more than 0: what fills its last block may be written
 inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
 void start(pipe_t p);
 std::string clash(int was, bool wrote, pipe_t p, bool write);
@@ -163,6 +164,12 @@ template <typename T> struct LocalTensor {
     model::start(PIPE_S);
     model::touch(PIPE_S, at + i, sizeof(T), true);
     at[i] = v;
+  }
+  T GetValue(uint32_t i) const {
+    if (long(i) >= left) model::stop("a read behind the end of a tensor");
+    model::start(PIPE_S);
+    model::touch(PIPE_S, at + i, sizeof(T), false);
+    return at[i];
   }
 };
 template <TPosition P> struct TBuf {
@@ -538,6 +545,35 @@ template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<
   out(PIPE_MTE2, d, n);
   model::shared(PIPE_MTE2, s.at, n * sizeof(T), false);
   for (uint32_t i = 0; i < n; ++i) d.at[i] = s.at[i];
+}
+// Whole blocks: between rows lie gaps, in blocks as well.
+template <typename T> void DataCopy(const LocalTensor<T> &d, const GlobalTensor<T> &s, const DataCopyParams &p) {
+  model::start(PIPE_MTE2);
+  const long unit = 32 / sizeof(T);
+  for (long r = 0; r < p.blockCount; ++r) {
+    const LocalTensor<T> to = d[r * (p.blockLen + p.dstStride) * unit];
+    const T *from = s.at + r * (p.blockLen + p.srcStride) * unit;
+    out(PIPE_MTE2, to, p.blockLen * unit);
+    model::shared(PIPE_MTE2, from, p.blockLen * 32l, false);
+    memcpy(to.at, from, p.blockLen * 32l);
+  }
+}
+template <typename T> void DataCopy(const GlobalTensor<T> &d, const LocalTensor<T> &s, const DataCopyParams &p) {
+  model::start(PIPE_MTE3);
+  const long unit = 32 / sizeof(T);
+  for (long r = 0; r < p.blockCount; ++r) {
+    const LocalTensor<T> from = s[r * (p.blockLen + p.srcStride) * unit];
+    T *to = d.at + r * (p.blockLen + p.dstStride) * unit;
+    in(PIPE_MTE3, from, p.blockLen * unit);
+    model::shared(PIPE_MTE3, to, p.blockLen * 32l, true);
+    memcpy(to, from.at, p.blockLen * 32l);
+  }
+}
+template <typename T> void DataCopy(const GlobalTensor<T> &d, const LocalTensor<T> &s, uint32_t n) {
+  model::start(PIPE_MTE3);
+  in(PIPE_MTE3, s, n);
+  model::shared(PIPE_MTE3, d.at, n * sizeof(T), true);
+  memcpy(d.at, s.at, n * sizeof(T));
 }
 template <typename T> void InitConstValue(const LocalTensor<T> &d, const InitConstValueParams<T> &p) {  // of L1
   model::start(PIPE_MTE2);

@@ -1,0 +1,108 @@
+"""Chips whose copies are of whole blocks of 32 bytes (feature `whole_blocks`): kernels of vector cores as others have them, their copies by
+functions of autocomp_ascend_blocks.h, in the types and roundings that such a chip has.
+
+    DataCopyPad(out_g[at], x, ac_copy(..))  ->  ac_blocks(ac_spare, out_g[at], x, ac_copy(..))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from math import prod
+
+from autocomp.targets.ascend.api import api, rows
+from autocomp.targets.ascend.geometry import extent, geometry, strides, tile_of
+from autocomp.targets.ascend.tables import interface
+from autocomp.targets.ascend.toolchain import headers
+from autocomp.targets.ascend.whole import whole
+
+from autocomp.cost.chip import Chip
+from autocomp.errors import UnsupportedOp
+from autocomp.tile.program import Tensor, TileProgram
+
+HEADER, ARCHITECTURE = "autocomp_ascend_blocks.h", "2002"
+BLOCK = 32
+COUNT = ("DataCopyExtParams", "blockCount")
+TYPES = ("f32", "f16", "i8", "u8", "bool")
+DEFINED = re.compile(r"^(?:AC_\w+|template|__aicore__)\b.*?\b(ac_\w+)\(", re.M)
+PADDED = re.compile(r"DataCopyPad\(.*\{(?!false, 0, 0, 0\})[^{}]*\}\);")
+
+
+def by_blocks(chip: Chip) -> bool:
+    return "whole_blocks" in chip.features
+
+
+def check_blocks(p: TileProgram) -> None:
+    """Raises UnsupportedOp for types that are not copied or converted so, and for parts of results that are shorter than a block: what lies
+    behind them is another core's."""
+    tensors = {t.name: t for t in (*p.inputs, *p.outputs)}.values()
+    if other := next((t for t in tensors if t.dtype.name not in TYPES), None):
+        raise UnsupportedOp(f"{other.name} has elements of type {other.dtype.name}", where=p.name,
+                            hint=f"cores of architecture {ARCHITECTURE} are printed for {', '.join(TYPES)}")  # fmt: skip
+    if held := sorted(whole(p).words):
+        raise UnsupportedOp(f"{held[0]} is held as integers of 32 bits", where=p.name,
+                            hint=f"architecture {ARCHITECTURE} has no shifts of them")  # fmt: skip
+    for t in p.outputs:
+        if (size := least_run(p, t) * t.dtype.bytes) < BLOCK:
+            raise UnsupportedOp(f"a core's part of {t.name} has {size} bytes side by side, a copy takes {BLOCK}", where=p.name,
+                                hint="larger tiles or rows")  # fmt: skip
+
+
+def least_run(p: TileProgram, t: Tensor) -> int:
+    """Elements of a result that the shortest copy takes side by side: of a row, of rows that lie one behind the other where these are less
+    than a block, or a block where that is all there is."""
+    step, _ = strides(t, p.name)
+    each, total = BLOCK // t.dtype.bytes, prod(extent(p, a) for a in t.axes)
+    lane = next((a for a, n in step.items() if n == 1 and extent(p, a) > 1), "")
+    row = shortest(p, lane) if lane else 1
+    if row >= each:
+        return row
+    wide = [a for a, n in geometry(p, {}).rows if n > 1 and a in t.axes]
+    whole = not lane or tile_of(p, lane) == extent(p, lane)
+    run = row
+    if whole and wide and wide[-1] != lane and step.get(wide[-1]) == row and tile_of(p, wide[-1]) <= interface().most(*COUNT):
+        run = row * shortest(p, wide[-1])
+    return each if run == total else run
+
+
+def shortest(p: TileProgram, axis: str) -> int:
+    """The shortest of an axis's tiles."""
+    n, tile = extent(p, axis), tile_of(p, axis)
+    return n % tile or tile
+
+
+def blocks_text(lines: Iterable[str], top: int, where: str) -> list[str]:
+    """A kernel's lines; `top`: bytes of unified buffer that it uses itself. Raises UnsupportedOp for what the chip has no function for."""
+    out = []
+    for line in lines:
+        if PADDED.search(line):
+            raise UnsupportedOp("a tile lies in part outside of its tensor, and begins within a block", where=where,
+                                hint=f"copies of architecture {ARCHITECTURE} begin at blocks of {BLOCK} bytes")  # fmt: skip
+        if line.strip() == f"pipe.InitBuffer(ub, {top});":
+            line = line.replace(str(top), str(top + BLOCK))
+        line = line.replace("DataCopyPad(", "ac_blocks(ac_spare, ").replace("RoundMode::CAST_RINT", "RoundMode::CAST_NONE")
+        out.append(line)
+        if line.strip() == "pipe.Destroy();":
+            out.append(f"const LocalTensor<uint8_t> ac_spare = ac_at<uint8_t>(ub, {BLOCK}, {top});")
+    if lacks := sorted(unusable().intersection(re.findall(r"\bac_\w+", "\n".join(out)))):
+        raise UnsupportedOp(f"{lacks[0]} calls what architecture {ARCHITECTURE} does not have", where=where,
+                            hint="see `roundings` and `architectures` in targets/ascend/api.yaml")  # fmt: skip
+    return out
+
+
+@lru_cache(maxsize=1)
+def unusable() -> frozenset[str]:
+    """Functions of the vector cores' header that end at one of the interface, or at a rounding, that the architecture does not have."""
+    text = headers()["autocomp_ascend.h"]
+    (row,) = (f for f in rows()["functions"] if "Cast" in f["names"])
+    roundings = {f"CAST_{m}" for m in re.findall(r"RoundMode::CAST_(\w+)", text)} - set(row["roundings"][ARCHITECTURE])
+    absent = roundings | (api("2201").functions.keys() - api(ARCHITECTURE).functions.keys())
+    found = list(DEFINED.finditer(text))
+    calls: dict[str, set[str]] = {}
+    for m, end in zip(found, [*(x.start() for x in found[1:]), len(text)]):
+        calls.setdefault(m[1], set()).update(re.findall(r"\w+", text[m.start() : end].split("\n#define")[0]))
+    bad = {n for n, c in calls.items() if c & absent}
+    while more := {n for n, c in calls.items() if n not in bad and c & bad - {n}}:
+        bad |= more
+    return frozenset(bad)

@@ -1,0 +1,100 @@
+"""A chip whose copies are whole blocks of 32 bytes and that has one kind of cores (310P): what is printed for it, run on the model."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+from autocomp.targets.ascend.api import api, check
+from autocomp.targets.ascend.blocks import least_run, unusable
+from autocomp.targets.ascend.target import own_names
+from autocomp.targets.ascend.toolchain import headers
+
+import autocomp
+from autocomp.cost.estimate import estimate
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.reference import evaluate
+from autocomp.ir.schedule import Schedule
+from autocomp.runtime.inputs import random_inputs
+from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
+from autocomp.tile.derive import derive
+from tests.helpers.device_graphs import graph
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+# Rows that end within a block, of results and of a line beside them; a statistic; values below a diagonal.
+MANY = """graph g
+input a: f16[67, 333]
+input b: f16[333]
+input c: f32[67, 260]
+input d: f32[3, 33]
+input e: f16[130, 3]
+%0 = softmax(a, axes=[1])
+%1 = add(%0, b)
+%2 = reduce_max(c, axes=[1])
+%r = iota(shape=[67, 260], axis=0)
+%c = iota(shape=[67, 260], axis=1)
+%g = ge(%r, %c)
+%3 = where(%g, c, const(-1.0, f32))
+%4 = reduce_sum(d, axes=[1])
+%5 = tanh(e)
+output x = %1
+output y = %2
+output z = %3
+output v = %4
+output w = %5
+"""
+CUT = graph({"a": "f32[20, 33]"}, "%0 = relu(a)\n%1 = reduce_sum(%0, axes=[1], keepdims=True)\n%2 = sub(%0, %1)")
+
+
+def ran(text, folder, edit_header=None):
+    program = autocomp.optimize(text, target="ascend:310p")
+    feed = random_inputs(program.graph, 3)
+    got = AscendExecutor(program, folder, blocks=3, edit_header=edit_header).run(feed)
+    want = evaluate(program.graph, feed)
+    return program, {n: float(np.max(np.abs(got[n].astype("f8") - want[n]))) for n in want}
+
+
+@needs_compiler
+def test_kernels_of_vector_cores_are_right_on_a_chip_without_copies_of_any_length(tmp_path):
+    program, errors = ran(MANY, tmp_path)
+    assert errors["x"] < 2e-3 and errors["y"] == errors["z"] == 0 and errors["v"] < 1e-5 and errors["w"] < 1e-3
+    for source in program.printed.values():
+        assert "KERNEL_TYPE_AICORE" in source.text and "ac_blocks(ac_spare" in source.text
+        assert source.headers == ("autocomp_ascend.h", "autocomp_ascend_blocks.h")
+        assert not re.search(r"DataCopyPad|CAST_RINT", source.text)
+
+
+@needs_compiler
+@pytest.mark.parametrize("flag", ["MTE3_S", "S_MTE3"])
+def test_each_flag_of_a_row_that_ends_within_a_block_is_missed(flag, tmp_path):
+    with pytest.raises(ModelFailure, match="unordered"):
+        ran(CUT, tmp_path, partial(re.sub, rf" +(Set|Wait)Flag<HardEvent::{flag}>\(0\);\n", ""))
+
+
+def test_what_the_chip_does_not_have_is_neither_printed_nor_in_its_header():
+    check(headers()["autocomp_ascend_blocks.h"], api("2002"), own_names())
+    assert {"ac_floor", "ac_sin", "ac_turn", "ac_wrapped"} <= unusable() and not {"ac_exp2", "ac_gelu", "ac_row_max"} & unusable()
+    for text, refusal in ((graph({"a": "f32[64, 64]"}, "%0 = floor(a)"), "ac_floor calls what architecture 2002 does not have"),
+                          (graph({"a": "i32[64, 64]"}, "%0 = neg(a)"), "a has elements of type i32|in0 has elements of type i32"),
+                          (graph({"a": "f32[6, 37]"}, "%0 = pad(a, lo=[0, 3], hi=[1, 2], value=1)"), "begins within a block")):  # fmt: skip
+        with pytest.raises(UnsupportedOp, match=refusal):
+            autocomp.optimize(text, target="ascend:310p")
+
+
+@pytest.mark.parametrize(("shape", "tile", "least"), [((64, 65), (8, 64), 1), ((64, 65), (8, 65), 65), ((130, 3), (64, 3), 6),
+                                                      ((130, 3), (64, 2), 1), ((3, 2), (3, 2), 8), ((6, 2), (3, 2), 6)])  # fmt: skip
+def test_the_shortest_part_of_a_result_is_found(shape, tile, least):
+    kernel = autocomp.optimize(graph({"a": f"f32[{shape[0]}, {shape[1]}]", "b": f"f32[{shape[1]}]"}, "%0 = add(a, b)"),
+                               target="ascend:910b").calls.calls[0].kernel  # fmt: skip
+    p = derive(kernel, Schedule.make(dict(zip(("i0", "i1"), tile))))
+    assert least_run(p, p.outputs[0]) == least
+
+
+def test_rows_that_end_within_a_block_have_a_price():
+    def parts(n):
+        program = autocomp.optimize(graph({"a": f"f32[4096, {n}]"}, "%0 = softmax(a, axes=[1])"), target="ascend:310p")
+        return dict(estimate(program.calls.calls[0].kernel, Schedule.make({"i0": 64}), program.target.chip).parts)
+
+    assert parts(129)["ends of rows"] > 0 and "ends of rows" not in parts(128)
