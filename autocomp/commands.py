@@ -245,6 +245,8 @@ def failure(e: Ended, what: str, where: str, hint: str = "", source: str = "") -
     if e.late:
         steps.append("give it a later --deadline" if current().over else f"set ${SECONDS} if it needs longer")
     full = any(os.strerror(n) in e.said for n in FULL)
+    if any(os.strerror(n) in e.said for n in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)):
+        steps.append("make room, or set $AUTOCOMP_CACHE and $TMPDIR to folders of another disk")
     return BuildError(f"{e.name} {what}" + (f": {first}" if first else ""), log=path, where=where, hint="; ".join(s for s in steps if s),
                       machine=full, late=e.late)  # fmt: skip
 

@@ -53,7 +53,7 @@ class SdkToolchain(ABC):
             with tempfile.TemporaryDirectory(prefix="autocomp-", ignore_cleanup_errors=True) as made:
                 folder = Path(made)
                 for file, content in {**self.headers(), f"{name}.{self.suffix}": text}.items():
-                    (folder / file).write_text(content)
+                    (folder / file).write_text(content, encoding="utf-8")
                 command = [self.compiler(), *self.arguments(f"{name}.{self.suffix}"), "-o", f"{name}.o"]
                 commands.build([command], [folder / f"{name}.o"], folder, where=where, error=_of_kernel(name, text))
                 return (folder / f"{name}.o").read_bytes()

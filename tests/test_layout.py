@@ -162,3 +162,11 @@ def test_files_of_tests_have_names_of_their_own():
     """pytest imports them by their names alone."""
     names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(n for n in set(names) if names.count(n) > 1) == []
+
+
+def test_text_is_read_and_written_in_utf_8_wherever_it_runs():
+    """A locale's encoding holds neither what our pages have nor what people call their files."""
+    named = [f"{p.name}:{n.lineno}" for p in SOURCES if "_text(" in p.read_text() for n in ast.walk(ast.parse(p.read_text()))
+             if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in ("read_text", "write_text")
+             and not {"encoding", None} & {k.arg for k in n.keywords}]  # fmt: skip
+    assert not named

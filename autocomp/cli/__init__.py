@@ -17,6 +17,8 @@ from autocomp.errors import AutocompError
 
 def main() -> None:
     """Entry point: errors of ours are one clear text on stderr and their exit code, never a traceback."""
+    with suppress(AttributeError):  # of a stream that is none of Python's: what its encoding lacks (a path, a table's line) is written out
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:

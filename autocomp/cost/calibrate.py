@@ -160,7 +160,7 @@ def _library(lanes: int) -> ctypes.CDLL:
     try:
         with tempfile.TemporaryDirectory(prefix="autocomp-calibrate-", ignore_cleanup_errors=True) as made:
             folder = Path(made)
-            (folder / "c.c").write_text(SOURCE)
+            (folder / "c.c").write_text(SOURCE, encoding="utf-8")
             commands.build([[cc, *flags, "-o", "c.so", "c.c", "-lm"]], [folder / "c.so"], folder, where="calibrate")
             lib = ctypes.CDLL(str(folder / "c.so"))
     except OSError as e:

@@ -61,7 +61,7 @@ def usable_cores() -> int:
 def _cpuinfo() -> tuple[set[str], str, tuple[str, str]]:
     """(flags, model, (vendor, family)); the last two are "" where they are not told."""
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return set(), platform.processor() or platform.machine(), ("", "")
     rows = dict(line.partition(":")[::2] for line in text.split("\n\n")[0].splitlines())
@@ -74,7 +74,7 @@ def _caches() -> Mapping[str, int]:
     sizes: dict[str, int] = {}
     for index in sorted(_CPU.glob("cache/index*")):
         try:
-            kind, level, size = ((index / f).read_text().strip() for f in ("type", "level", "size"))
+            kind, level, size = ((index / f).read_text(encoding="utf-8").strip() for f in ("type", "level", "size"))
         except OSError:
             continue
         if kind != "Instruction" and size[:-1].isdigit():

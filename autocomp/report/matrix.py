@@ -112,7 +112,7 @@ def matrix(only: str, optimize: Callable[..., Any], kept: Path | None = None,
                 told(f"[{k + 1}/{len(found)}] {name} on {t}")
                 done[text, t] = cell(text, t, optimize)
                 if kept is not None:
-                    with kept.open("a") as f:
+                    with kept.open("a", encoding="utf-8") as f:
                         made = {"version": package_stamp(), "kernel": name, "text": text, "target": t}
                         f.write(json.dumps(made | vars(done[text, t])) + "\n")
             row[t] = done[text, t]
@@ -123,7 +123,7 @@ def _kept(file: Path | None) -> dict[tuple[str, str], Cell]:
     """Cells of this very code by the kernel's text and target: an edit makes all run again. A line that was cut
     off is as if it were not there."""
     out = {}
-    for line in file.read_text().splitlines() if file is not None and file.exists() else ():
+    for line in file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else ():
         try:
             row = json.loads(line)
             if row["version"] == package_stamp():

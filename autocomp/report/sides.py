@@ -141,7 +141,7 @@ def _check_call(compiler: list[str], path: Path, function: str, folder: Path, ar
     names = [f"a{n}" for n in range(len(arguments))]
     caller, made = folder / "call.c", folder / "call.o"
     body = f"void ac_call({', '.join(f'void *{a}' for a in names)}) {{ {function}({', '.join(names)}); }}"
-    caller.write_text(f'#include "{path.resolve()}"\n{body}\n')
+    caller.write_text(f'#include "{path.resolve()}"\n{body}\n', encoding="utf-8")
     strict = ["-Werror=int-conversion", "-Werror=implicit-function-declaration"]
     try:
         commands.build([[*compiler, *strict, "-fopenmp", "-c", str(caller), "-o", str(made)]], [made], folder, where=str(path))

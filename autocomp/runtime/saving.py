@@ -108,5 +108,5 @@ def _headers(target: str) -> dict[str, str]:
     for name in (target,) if target in ("cpu", "ascend") else ("simt", target):
         folder = files(f"autocomp.targets.{name}").joinpath("include")
         if folder.is_dir():
-            out |= {f.name: f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)}
+            out |= {f.name: f.read_text(encoding="utf-8") for f in sorted(folder.iterdir(), key=lambda f: f.name)}
     return out

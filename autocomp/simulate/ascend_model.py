@@ -37,7 +37,7 @@ def precompiled(header: Path = HEADER) -> tempfile.TemporaryDirectory[str]:
     BuildError."""
     folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
     outer = Path(folder.name) / header.name
-    outer.write_text(f'#include "{header}"\n')
+    outer.write_text(f'#include "{header}"\n', encoding="utf-8")
     out = Path(f"{outer}.gch")
     compile_all([[*APART, *INCLUDE, "-x", "c++-header", str(outer), "-o", str(out)]], [out], Path(folder.name))
     return folder
@@ -156,11 +156,12 @@ class AscendExecutor:
         own = by_blocks(self.program.target.chip)  # headers look at the architecture
         names = [INTERFACE.name] if self.edit_header or own else []  # its compiled form is taken in front of all else
         names += dict.fromkeys(h for source in sources.values() for h in source.headers)
-        path.write_text("\n".join([*(f'#include "{h}"' for h in names), *map(self.text, sources.values())]))
+        path.write_text("\n".join([*(f'#include "{h}"' for h in names), *map(self.text, sources.values())]), encoding="utf-8")
         out = path.with_suffix(".so")
         if self.edit_header:
             for name in names[1:]:
-                (self.folder / name).write_text(self.edit_header((HEADER.parent / name).read_text()))
+                text = self.edit_header((HEADER.parent / name).read_text(encoding="utf-8"))
+                (self.folder / name).write_text(text, encoding="utf-8")
         folders = [str(self.folder), precompiled(INTERFACE).name] if names[0] == INTERFACE.name else [precompiled().name]
         where = [*(f"-I{p}" for p in folders), *INCLUDE, *([f"-D__NPU_ARCH__={self.architecture}"] if own else [])]
         compile_all([[*FLAGS, *quick_link(), *where, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
@@ -207,7 +208,7 @@ template <typename... P> int aclrtlaunch_{source.entry}(int blocks, void *, P...
   if (!model::found.empty()) exit(3);
   return 0;
 }}
-''')
+''', encoding="utf-8")
     out = build / "program"
     flags = [*(f for f in FLAGS if f not in ("-shared", "-fPIC")), f"-I{build}", f"-I{folder}", INCLUDE[0]]
     compile_all([[*flags, str(folder / "launcher.cpp"), compiled_model(), "-o", str(out)]], [out], build)

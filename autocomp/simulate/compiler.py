@@ -56,7 +56,7 @@ def kept_object(out: Path, source: Path, flags: Sequence[str], where: Sequence[s
     """A model of a machine as an object file, the same for all programs: compiled once, with flags and the folders of headers that lie
     beside it or in `where`, and kept in the cache. Raises BuildError."""
     command = compiler()
-    texts = (path.read_text() for path in sorted(source.parent.glob("*.*")))
+    texts = (path.read_text(encoding="utf-8") for path in sorted(source.parent.glob("*.*")))
     key = digest([*command, commands.identity(command[0]), *flags, *texts])
     if kept := read_entry("models", OBJECT, key):
         out.write_bytes(kept)

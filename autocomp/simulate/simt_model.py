@@ -82,7 +82,7 @@ def _precompiled(target: str) -> tempfile.TemporaryDirectory[str]:
     of that name and reads the header itself."""
     folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
     header = next(path for p in INCLUDE[target] if (path := p / HEADERS[target]).exists())
-    (outer := Path(folder.name) / header.name).write_text(f'#include "{header}"\n')
+    (outer := Path(folder.name) / header.name).write_text(f'#include "{header}"\n', encoding="utf-8")
     if "clang" not in COMPILER:
         where = [f"-I{p}" for p in INCLUDE[target]]
         compile_to(Path(f"{outer}.gch"), [*WATCHED, *where, "-x", "c++-header", str(outer)])
@@ -111,7 +111,7 @@ def load(texts: Mapping[str, str], target: str, folder: Path, model: Path, jobs:
     where = [f"-I{p}" for p in (_precompiled(target).name, *INCLUDE[target])]
     objects, commands = [], []
     for name, text in texts.items():
-        (path := folder / f"{name}.cpp").write_text(f'#include "{HEADERS[target]}"\n{text}')
+        (path := folder / f"{name}.cpp").write_text(f'#include "{HEADERS[target]}"\n{text}', encoding="utf-8")
         objects.append(path.with_suffix(".o"))
         commands.append([*FLAGS, "-c", *WATCHED, *where, str(path), "-o", str(objects[-1])])
     compile_all(commands, objects, folder, jobs=jobs)

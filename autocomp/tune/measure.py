@@ -81,7 +81,7 @@ def build(job: Job, schedule: Schedule, name: str) -> Built:
         calls = graph_of(kernel, dict.fromkeys(constants_in(kernel), np.empty(0)), schedule)
         files = source_files(calls, slots(calls), {s.name: s for s in sources}, target.preamble)
         for n, text in files.items():
-            (folder / n).write_text(text)
+            (folder / n).write_text(text, encoding="utf-8")
         target.toolchain.compile(folder, [n for n in sorted(files) if n.endswith(".c")], folder / "kernels.so")
         return Built(schedule, sources, str(folder / "kernels.so"))
     for s in sources:

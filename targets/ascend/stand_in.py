@@ -140,8 +140,8 @@ def _parameter(type_: str, name: str) -> str:
 def main() -> None:
     folder = Path(sys.argv[1])
     of = api(MODELLED)
-    (folder / "api_types.h").write_text(types(of))
-    (folder / "api_functions.h").write_text(functions(of))
+    (folder / "api_types.h").write_text(types(of), encoding="utf-8")
+    (folder / "api_functions.h").write_text(functions(of), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ HINT = "install the CANN toolkit and source its set_env.sh, or set $ASCEND_HOME_
 def headers() -> dict[str, str]:
     """The target's device headers by name."""
     folder = files("autocomp.targets.ascend").joinpath("include")
-    return {f.name: f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)}
+    return {f.name: f.read_text(encoding="utf-8") for f in sorted(folder.iterdir(), key=lambda f: f.name)}
 
 
 @dataclass(frozen=True)

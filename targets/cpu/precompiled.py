@@ -109,7 +109,7 @@ class Precompiled:
             made.chmod(0o600)
             checksum = hashlib.sha256(made.read_bytes()).hexdigest()
             path = folder(KIND) / f"{self.key}-{checksum[:16]}.pch"
-            depends = [[name, *_identity(Path(name))] for name in _listed(listed.read_text())]
+            depends = [[name, *_identity(Path(name))] for name in _listed(os.fsdecode(listed.read_bytes()))]
             os.replace(made, path)
         self._keep(file=path.name, sha256=checksum, depends=depends)
         _checked[path] = _identity(path)

@@ -143,7 +143,7 @@ def _succeed(compiles: Sequence[Sequence[str]], objects: Sequence[Path], folder:
 def _headers() -> list[str]:
     """The texts of the headers that sources include."""
     folder = files("autocomp.targets.cpu").joinpath("include")
-    return [f.read_text() for f in sorted(folder.iterdir(), key=lambda f: f.name)]
+    return [f.read_text(encoding="utf-8") for f in sorted(folder.iterdir(), key=lambda f: f.name)]
 
 
 def _error(e: commands.Ended, what: str, where: str, hint: str = "") -> BuildError:
@@ -158,7 +158,7 @@ def _error(e: commands.Ended, what: str, where: str, hint: str = "") -> BuildErr
 def _cpu_flags() -> str:
     """The instruction sets that -march=native means on this machine."""
     try:
-        text = Path("/proc/cpuinfo").read_text()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return ""
     return next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")

@@ -10,7 +10,7 @@ from importlib.resources import files
 def headers() -> dict[str, str]:
     """The target's device headers and those that GPU targets share, by name."""
     folders = [files(f"autocomp.targets.{t}").joinpath("include") for t in ("simt", "cuda")]
-    return {f.name: f.read_text() for folder in folders for f in sorted(folder.iterdir(), key=lambda f: f.name)}
+    return {f.name: f.read_text(encoding="utf-8") for folder in folders for f in sorted(folder.iterdir(), key=lambda f: f.name)}
 
 
 @lru_cache(maxsize=1)

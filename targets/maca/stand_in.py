@@ -82,8 +82,8 @@ def modelled() -> str:
 
 def main() -> None:
     check, model = map(Path, sys.argv[1:3])
-    (check / "standin.h").write_text(checked())
-    (model / "maca_api.h").write_text(modelled())
+    (check / "standin.h").write_text(checked(), encoding="utf-8")
+    (model / "maca_api.h").write_text(modelled(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ PLAIN = re.compile(r"[\w./+,@~-]+")  # what a path may have that stands in a Mak
 def headers() -> dict[str, str]:
     """The target's device headers and those that GPU targets share, by name."""
     folders = [files(f"autocomp.targets.{t}").joinpath("include") for t in ("simt", "maca")]
-    return {f.name: f.read_text() for folder in folders for f in sorted(folder.iterdir(), key=lambda f: f.name)}
+    return {f.name: f.read_text(encoding="utf-8") for folder in folders for f in sorted(folder.iterdir(), key=lambda f: f.name)}
 
 
 @dataclass(frozen=True)

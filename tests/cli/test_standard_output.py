@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,14 @@ def test_a_device_is_no_file(command, monkeypatch, capsys):
     assert ended.value.code
     said = capsys.readouterr().err
     assert "/dev/zero" in said and "is a device, not a file" in said
+
+
+def test_what_the_encoding_of_the_output_lacks_is_written_out(monkeypatch):
+    from autocomp import cli
+
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(cli, "app", lambda **_: print("a table\u2026 of m\u00f6del\udcff.txt"))
+    cli.main()
+    out.flush()
+    assert out.buffer.getvalue() == rb"a table\u2026 of m\xf6del\udcff.txt" + b"\n"

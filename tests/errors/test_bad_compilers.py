@@ -226,3 +226,8 @@ def test_a_command_that_could_not_be_started_once_is_tried_again(compiler, monke
         autocomp.optimize(GRAPH.format(n=33)).prepare()
     full.clear()
     np.testing.assert_allclose(autocomp.optimize(GRAPH.format(n=33))(np.zeros(33, "f4")), 1)
+
+
+def test_a_disk_that_is_full_has_a_next_step():
+    e = commands.failure(commands.Ended(("cc",), 1, "", "error: can't write: No space left on device"), "failed", "target cpu")
+    assert "make room, or set $AUTOCOMP_CACHE and $TMPDIR to folders of another disk" in str(e)
