@@ -25,6 +25,8 @@ MEMORY_WORDS = {"name", "per", "line", "align", "cache"}
 MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
 # Of limits that are times, and rates (bytes or elements a second or clock): the unit that they are kept in
 UNITS = {"s": "s", "1/s": "1/s", "clocks": "s", "1/clock": "1/s"}
+TIMES = {"launch": 0.0, "latency": 1e-12}  # seconds, and how many at least
+RATES = ("clock", "special", "matrix.", "vector.")
 PER = ("chip", "core", "block", "thread")
 
 
@@ -44,7 +46,7 @@ def read_chip(text: str, file: str, known: Mapping[str, set[str]] = MappingProxy
     for n in NUMBERS:
         out[n] = _number(top[n], n, sources)
     for n in ("cores", "vector_bytes"):
-        out[n] = int(out[n])
+        out[n] = _whole(top[n].value["value"], n)
     for t in TABLES:
         if t in top:
             out[t] = {k: _number(v, f"{t}.{k}", sources, {"unit"} if t == "limits" else set()) for k, v in _mapping(top[t], t).items()}
@@ -127,6 +129,13 @@ def _positive(at: Located, what: str) -> float:
     return float(v)
 
 
+def _whole(at: Located, what: str) -> int:
+    v = _positive(at, what)
+    if v != int(v) or not 1 <= v < 1e12:
+        raise _error(at, f"{what} must be a whole number, one or more; it is {v:g}")
+    return int(v)
+
+
 def _unit(at: Located, what: str) -> str:
     if at.value not in UNITS:
         raise _error(at, f"{what}: '{at.value}' is no unit", f"units: {', '.join(UNITS)}; counts and ratios have none")
@@ -139,6 +148,14 @@ def _number(at: Located, what: str, sources: dict[str, str], more: Set[str] = fr
     v = _positive(at.value["value"], what)
     if v == 0 and not what.startswith("limits.") and what not in ("launch", "latency"):
         raise _error(at.value["value"], f"{what} must be more than zero")
+    if what in TIMES and not TIMES[what] <= v <= 1:
+        raise _error(at.value["value"], f"{what} is {v:g} s", f"it is written in seconds, {TIMES[what]:g} to 1: 2.5e-6 for 2.5 us")
+    if what.startswith(RATES) or what.endswith("bandwidth"):
+        if not 1e6 <= v <= 1e24:
+            raise _error(at.value["value"], f"{what} is {v:g} a second", "rates are written in bytes, operations or clocks a second, 1e6 "
+                         "to 1e24: 504e9 for 504 GB/s, 2.475e9 for 2475 MHz")  # fmt: skip
+    elif what.endswith("capacity") and not 1 <= v <= 1e24:
+        raise _error(at.value["value"], f"{what} is {v:g} bytes", "it is written in bytes, 1 or more")
     return v
 
 
@@ -158,8 +175,8 @@ def _per(at: Located) -> str:
 def _registers(at: Located, sources: dict[str, str]) -> dict[str, Any]:
     _fields(at, {"count", "bytes", "per", "source"}, {"count", "bytes", "per", "source"}, "registers")
     sources["registers"] = _word(at.value["source"], "source of registers")
-    return {"count": int(_positive(at.value["count"], "registers.count")),
-            "bytes": int(_positive(at.value["bytes"], "registers.bytes")), "per": _per(at.value["per"])}
+    count, size = (_whole(at.value[n], f"registers.{n}") for n in ("count", "bytes"))
+    return {"count": count, "bytes": size, "per": _per(at.value["per"])}
 
 
 def _memory(at: Located, sources: dict[str, str]) -> dict[str, Any]:
