@@ -26,7 +26,7 @@ Sizes = tuple[int, ...]
 class Frame:
     """`tensors`: intermediates as views of `room`; `table`: pointers, those of the inputs and outputs are the call's; `z`: values of size
     parameters; `scratch`: of recurrences, `at` its address; `said`: what the library says of a call's threads;
-    `entry`: what the library is given to run all calls."""
+    `entry`: what `ac_frame` is given to run all calls."""
 
     key: Sizes
     room: np.ndarray
@@ -36,7 +36,7 @@ class Frame:
     scratch: np.ndarray
     at: int
     said: Any
-    entry: tuple[Any, ...]
+    entry: Any
 
     @property
     def bytes(self) -> int:

@@ -56,6 +56,10 @@ END = """  default: break;
   said[3] = AC_STACK;
   return AC_FEWER;
 }
+/* The same of what lies in memory: t, z, scratch, said, first, last, threads. */
+int ac_frame(const intptr_t *f) {
+  return ac_run((void *)f[0], (void *)f[1], (void *)f[2], (int)f[4], (int)f[5], (int)f[6], (void *)f[3]);
+}
 """
 FEWER, NO_STACK, NO_MEMORY, OUTSIDE = 1, 2, 3, 4  # of `ac_run`
 MOST = 64  # AC_MOST
@@ -155,8 +159,9 @@ class Library:
     def __init__(self, path: Path, kernels: Sequence[str]) -> None:
         self.path, self._kernels = path, tuple(kernels)
         self._lib = ctypes.CDLL(str(path))
-        self.start = self._lib.ac_run
-        self.start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int] * 3, ctypes.c_void_p]
+        self.start = self._lib.ac_frame  # of a frame's `entry`
+        self.part = self._lib.ac_run
+        self.part.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int] * 3, ctypes.c_void_p]
 
     def pack(self, number: int, table: ctypes.Array) -> None:
         """Fill the slot of a packed constant (see `packings`)."""
@@ -168,7 +173,7 @@ class Library:
         Raises AutocompError where the caller's stack is too small: nothing ran; MemoryError where a kernel's threads had no memory;
         Outside.
         """
-        status = self.start(frame.table, frame.z, frame.at, first, last, threads, frame.said)
+        status = self.part(frame.table, frame.z, frame.at, first, last, threads, frame.said)
         return self.ended(status, frame) if status else ""
 
     def ended(self, status: int, frame: Frame) -> str:

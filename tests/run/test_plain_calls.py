@@ -76,8 +76,9 @@ def test_what_is_wrong_is_refused_as_ever(program, wrong):
 def test_tensors_of_torch(program, ways):
     torch = pytest.importorskip("torch")
     x = torch.from_numpy(X)
-    assert all(map(torch.equal, program(x, x + 1), (x - (x + 1), x * (x + 1))))
-    assert not ways
+    for _ in range(2):  # the second one by what the first has found
+        assert all(map(torch.equal, program(x, x + 1), (x - (x + 1), x * (x + 1))))
+    assert not ways and program.executor.plain.__qualname__ == "Plain._fixed.<locals>.call"
     negative = torch.complex(torch.zeros(6, 5), x).conj().imag
     assert negative.is_neg()
     for odd, want in ((negative, -x), (x.T.contiguous().T, x), (torch.nn.Parameter(x, requires_grad=False), x)):
