@@ -295,7 +295,7 @@ class _Check:
                 return
             for k, f in zip(some, _found(some, rules, machine, exact)):
                 if self.rule.phase == "directives":
-                    given = directives_of(_roles(k), RuleSet((*self.others, self.rule)), machine.chip, OPTIONS)
+                    given = directives_of(k, _roles(k), RuleSet((*self.others, self.rule)), machine.chip, OPTIONS)
                     mine = [replace(s, directives=given.of(s)) for s, by in f.schedules if by != UNTILED and self.gives(given.by(s))]
                     self.bases = [replace(s, directives=()) for s in mine]
                 else:

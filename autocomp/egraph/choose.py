@@ -29,7 +29,7 @@ from autocomp.egraph.kernel_egraph import FEW, UNTILED, Asked, Found, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
-from autocomp.ir.body import bound_axes
+from autocomp.ir.body import Map, bound_axes, postorder
 from autocomp.ir.directives import DIRECTIVES, complete
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.parts import pieces, together
@@ -142,7 +142,7 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             admit: Admit | None, issued: Issues | None = None) -> Choice:  # fmt: skip
     """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it, what is printed the best of them."""
     refused: dict[str, int] = {}
-    given = directives_of(demand.roles, rules, chip, options)
+    given = directives_of(kernel, demand.roles, rules, chip, options)
     found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace, given))
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
     priced = [(price(c.schedule), c) for c in found]
@@ -164,7 +164,7 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
             raise e from None
     counts.left = 0  # the runners-up are those that stand next as far as they were counted
     if chosen.schedule.scan and demand.roles.scan is not None:
-        given = directives_of(demand.roles.scan, rules, chip, options)
+        given = directives_of(kernel, demand.roles.scan, rules, chip, options)
     by = given.by(chosen.schedule)
     asked = complete(by)
     with_all = price(replace(chosen.schedule, directives=asked)).seconds
@@ -371,7 +371,7 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     """
     roles = (demand or demand_of(kernel)).roles
     (found,) = found_together([kernel], [roles], rules, chip, options)
-    given = directives_of(roles, rules, chip, options)
+    given = directives_of(kernel, roles, rules, chip, options)
     return _candidates(kernel, roles, found, chip, options, {} if refused is None else refused, trace, given)
 
 
@@ -400,12 +400,12 @@ def _asked(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Op
            "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)),
            **tensors_of(kernel)}  # fmt: skip
     functions = kernel_functions(roles, chip, options) | own
-    return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), directives_of(roles, rules, chip, options))
+    return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), directives_of(kernel, roles, rules, chip, options))
 
 
-def directives_of(roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Directives:
+def directives_of(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Directives:
     """What rules give the schedules of a kernel with these roles."""
-    return Directives(rules.of("directives", chip.target), kernel_functions(roles, chip, options))
+    return Directives(rules.of("directives", chip.target), kernel_functions(roles, chip, options) | tensors_of(kernel))
 
 
 def _candidates(kernel: Kernel, roles: Roles, found: Found, chip: Chip, options: Options, refused: dict[str, int],
@@ -451,8 +451,10 @@ def _room(chip: Chip, level: str) -> float:
 
 def tensors_of(kernel: Kernel) -> dict[str, Any]:
     """What conditions ask about a kernel's tensors and turns: `fits(tile)` whether some results have two bytes, and the fewest bytes of an
-    input's elements; a rule of chosen turns whether a condition on a row's number chooses them."""
-    return {"short_results": lambda: int(any(a.type.dtype.bytes == 2 for a in kernel.outputs)),
+    input's elements; a rule of chosen turns whether a condition on a row's number chooses them, one of tables whether it makes bytes."""
+    bytes_made = lambda e: isinstance(e, Map) and e.dtype.is_int and e.dtype.bits == 8
+    return {"makes_bytes": lambda: any(bytes_made(e) for v in kernel.stores for e in postorder(v.value)),
+            "short_results": lambda: int(any(a.type.dtype.bytes == 2 for a in kernel.outputs)),
             "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0),
             "chooses_turns": lambda: bool(chosen_turns(kernel)[1])}
 

@@ -182,6 +182,7 @@ KERNEL = {
     "choices": Function(0, 0, "how many tensors of truth values choose among such scores"),
     "factor_bytes": Function(0, 0, "bytes of one of their elements"),
     "input_bytes": Function(0, 0, "the fewest bytes of one element of an input"),
+    "makes_bytes": Function(0, 0, "integers of one byte are computed, stored or on the way"),
     "taps": Function(0, 0, "the products of the window's innermost 1, 2, .. axes"),
     "windows": Function(0, 0, "the same of a reduction whose windows slide"),
     "folds": Function(0, 0, "the products of a reduction's innermost 0, 1, .. axes, less than all"),

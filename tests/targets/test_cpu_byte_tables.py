@@ -64,3 +64,9 @@ def test_behind_a_product_and_with_readers_of_the_byte_itself():
 def test_every_byte_of_both_kinds():
     every = np.arange(256, dtype=np.uint8).reshape(16, 16)
     compiled(ALONE, {"x": every, "z": every.view(np.int8)}, 2)
+
+
+def test_only_kernels_that_make_bytes_are_asked_about_them():
+    text = "graph g\ninput x: f32[64, 32]\ninput w: u8[32, 16]\n%1 = cast(w, to=\"f32\")\n%0 = matmul(x, %1)\noutput y = %0\n"
+    program = autocomp.optimize(text, target="cpu", threads=1)
+    assert "byte_tables" not in program.explain(why=program.kernels[0].name)
