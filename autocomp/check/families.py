@@ -392,6 +392,7 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "peel_tail": (_line,), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
     "pack_constants": (_low_rank, _winograd, _byte_convolution), "prefetch": (_low_rank, _winograd),
     "lone_column": (_byte_convolution,), "read_in_place": (_batched, _winograd), "exp_below_maximum": (_rows, _attention),
+    "expand_accumulators": (_long_rows, _rows), "unmask_interior": (_depthwise,),
     "strided_taps": (_stem,), "byte_tables": (_functions_of_bytes,),
     "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""Windows that lie inside of their image are read without a mask: edges are asked about once a vector of results, not once an element.
+"""Windows that lie inside of their image are read without a mask: edges are asked about once a vector of results, not once an element
+(directive `unmask_interior`).
 
     for r0, r1:  s += guarded load x[i + r0 - 1, j + r1 - 1]
     ->   if all of these loads lie inside:  for r0, r1:  s += load x[i + r0 - 1, j + r1 - 1]
@@ -26,7 +27,7 @@ def interior(nest: Nest, n: Point, last: Mapping[str, Aff]) -> tuple[str, Nest] 
     side by side. None where there are no windows with edges, or where their reach is not known."""
     inner = {p.axis: nest.extent[p.axis] for p in points(n.body)}
     sizes = [e for a, e in inner.items() if isinstance(e, int) and a not in nest.tile]
-    if not inner or len(sizes) < len(inner) or any(contractions(n.body)):
+    if "unmask_interior" not in nest.schemes or not inner or len(sizes) < len(inner) or any(contractions(n.body)):
         return None
     read = sorted({x for s in statements(n.body) for x in reads(s) if x in nest.views and nest.views[x].guard})
     if not read or prod(sizes) < ASKED or min(sizes) < 1:

@@ -34,7 +34,8 @@ class Printer(Rows):
         super().__init__(nest, tree)
         self.nest: Nest = nest
         self.tree, self.lanes, self.registers, self.parallel = tree, lanes, registers, options.parallel_outer
-        self.chains = min(CHAINS, options.unroll_factor)
+        self.most_chains = min(CHAINS, options.unroll_factor)
+        self.chains = self.most_chains if "expand_accumulators" in directives else 1  # of a long reduction's partial results
         self.row: str | None = None  # axis of the loop around passes over rows
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
         self.started: set[int] = set()
@@ -254,7 +255,7 @@ class Printer(Rows):
             outside, self.row = self.row, None if n.vector else n.axis
             extent, folds = extent_in_tile(self.nest, n.axis), self._folds(n)
             # windows, whose rows may run side by side elsewhere, are added up in order everywhere
-            least = SPAN + 1 if self.jam else 4 * self.chains
+            least = SPAN + 1 if self.jam else 4 * self.most_chains
             if folds and (not isinstance(extent, int) or extent >= least):
                 self._in_parts(n, lo, hi, folds)
             else:
@@ -303,6 +304,7 @@ class Printer(Rows):
                 each = [y for x in names[s.dst] for y in self.in_rows(x).split(", ")]
                 self.w(f"{kind_of(d) if lanes else CTYPE[working(d).name]} {', '.join(f'{x} = {zero}' for x in each)};")
             if chains > 1:
+                self.applied.add("expand_accumulators")
                 with self.block(f"for (; {a} + {chains} <= {a}_stop; {a} += {chains})"):
                     for c in range(chains):
                         with self.folding({x: parts[c] for x, parts in names.items()}), self.block(""):
@@ -350,7 +352,7 @@ class Printer(Rows):
                 self.depth -= 1
                 self.w("}")
                 return
-            if chains > 1 and (not isinstance(extent, int) or extent > SPAN * chains * step):
+            if folds and (not isinstance(extent, int) or extent > SPAN * chains * step):
                 self._vectors_in_parts(n, folds, chains)
             elif chains > 1:
                 self._in_chains(n, f"{a}_end", chains)
@@ -376,7 +378,7 @@ class Printer(Rows):
     def _columns(self, n: Point, extent: int) -> bool:
         """All of a loop over columns, several vectors at a time; False, and nothing is printed, where there is one, or they may not."""
         a, step = n.axis, self.lanes
-        most = columns_at_once(self.nest, self.places, n, self.registers // (2 * self.chains))
+        most = columns_at_once(self.nest, self.places, n, self.registers // (2 * self.most_chains))
         vectors = -(-extent // step)
         if not most or vectors < 2:
             return False
@@ -390,7 +392,9 @@ class Printer(Rows):
         return True
 
     def _in_chains(self, n: Point, end: str, chains: int) -> None:
-        """The vectors of a reduction up to `end`, folded in turn into several partial results."""
+        """The vectors of a reduction up to `end`, folded in turn into several partial results (directive `expand_accumulators`)."""
+        if chains > 1:
+            self.applied.add("expand_accumulators")
         a, step = n.axis, self.lanes
         with self.block(f"for (; {a} + {chains * step} <= {end}; {a} += {chains * step})"):
             for c in range(chains):
@@ -447,6 +451,7 @@ class Printer(Rows):
             self.nodes(n.body, id(n))
             return
         condition, plain = inside
+        self.applied.add("unmask_interior")
         with self.block(f"if ({condition})"):
             self.nest = plain
             self.nodes(n.body, id(n))

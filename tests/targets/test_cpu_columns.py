@@ -13,6 +13,7 @@ from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+POOL = "%0 = maxpool(x, window=[3, 3], strides=[2, 2], lo=[1, 1], hi=[1, 1], dilations=[1, 1], layout=\"nchw\")"
 FORMS = {  # what is computed of x; its shape; whether a walk down a column leaves the first cache, and several vectors of columns are there
     "sum, two vectors and a part": ("%0 = reduce_sum(x, axes=[0], keepdims=0)", (700, 41), True),
     "maximum, whole vectors": ("%0 = reduce_max(x, axes=[0], keepdims=0)", (601, 160), True),
@@ -44,3 +45,20 @@ def test_results_are_as_one_vector_at_a_time(form, kind):
 def test_the_directive_has_a_rule_that_explain_tells():
     program = autocomp.optimize("graph g\ninput x: f32[700, 41]\n%0 = reduce_sum(x, axes=[0], keepdims=0)\noutput y = %0\n", threads=1)
     assert "jam_columns: directives/jam-columns (not priced" in program.explain(why=program.kernels[0].name)
+
+
+@pytest.mark.parametrize(("lines", "shape", "rule"), [
+    ("%0 = reduce_sum(x, axes=[1], keepdims=0)", (5, 700), "expand-accumulators"),
+    ("%0 = reduce_sum(x, axes=[1], keepdims=0)", (3, 20_011), "expand-accumulators"),
+    ("%0 = reduce_max(x, axes=[1], keepdims=0)", (3, 90, 17), "expand-accumulators"),
+    (POOL, (1, 2, 40, 41), "unmask-interior"),
+])  # fmt: skip
+def test_partial_results_and_windows_without_masks_are_left_out_by_their_rules(lines, shape, rule):
+    g = parse(f"graph g\ninput x: f32{list(shape)}\n{lines}\noutput y = %0\n")
+    feed = {"x": fresh.rng().standard_normal(shape).astype("f4")}
+    whole, less = (autocomp.optimize(g, target="cpu", cache=False, threads=1, without=w) for w in ((), (f"directives/{rule}",)))
+    name = rule.replace("-", "_")
+    assert name in whole.kernels[0].schedule and name not in less.kernels[0].schedule and whole.source() != less.source()
+    for program in (whole, less):  # sums of 20,011 are in parts either way
+        np.testing.assert_allclose(program.run(feed)["y"], evaluate(g, feed)["y"], rtol=1e-5, atol=1e-5)
+    assert f"{name}: directives/{rule} (not priced" in whole.explain(why=whole.kernels[0].name)
