@@ -90,13 +90,35 @@ def test_other_weights_are_used_without_compiling_again():
     other.verify()
 
 
+class Compiles(Exception):
+    """The program was not in the cache."""
+
+
+def compiles(*given):
+    raise Compiles
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A cache's programs: of one graph on two targets."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = new_cache(tmp_path_factory.mktemp("kept"), patch) / "programs"
+        for target in ("cpu", "cuda:h200"):
+            autocomp.optimize(MLP.format(n=33), target=target)
+    return folder
+
+
 @pytest.mark.parametrize("change", [
     {"model": MLP.format(n=34)}, {"model": MLP.format(n=33).replace("softmax", "log_softmax")}, {"without": ["fusion/*"]},
-    {"max_body_ops": 3}, {"exact": True}, {"target": "cuda:h200"}, {"target": "cuda:a100"},
+    {"max_body_ops": 3}, {"exact": True}, {"target": "cuda:a100"},
 ], ids=str)  # fmt: skip
-def test_what_the_program_depends_on_is_in_the_key(change):
-    compiled(target="cuda:h200" if change == {"target": "cuda:a100"} else "cpu")
-    assert not compiled(**change)[1]
+def test_what_the_program_depends_on_is_in_the_key(change, folder, kept, monkeypatch):
+    shutil.copytree(kept, folder)
+    monkeypatch.setattr("autocomp.pipeline.extract", compiles)
+    for target in ("cpu", "cuda:h200"):
+        assert compiled(target=target)[1]
+    with pytest.raises(Compiles):
+        compiled(**change)
 
 
 def test_bounds_of_a_named_dimension_are_in_the_key():
@@ -195,9 +217,9 @@ def test_processes_share_the_folder(folder):
     root = os.path.dirname(os.path.dirname(autocomp.__file__))
     env = {**os.environ, "PYTHONPATH": root}
     start = lambda _: subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-    with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(start, range(4)))
-    assert [r.returncode for r in runs] == [0] * 4, runs
+    with ThreadPoolExecutor(3) as pool:
+        runs = list(pool.map(start, range(3)))
+    assert [r.returncode for r in runs] == [0] * 3, runs
     assert {p.suffix for p in folder.iterdir()} == {".entry"}
     assert "saturate" not in start(0).stdout
 
@@ -212,12 +234,12 @@ def test_a_disk_that_is_full_costs_a_note(monkeypatch):
     assert any("not kept:" in e.data.get("text", "") and "No space left on device" in e.data["text"] for e in trace.of("note"))
 
 
-def test_bert_from_the_cache_in_under_a_second():
-    graph = bert(12, seq=128, hidden=768, heads=12, inner=3072)
+def test_bert_from_the_cache_in_under_half_a_second():
+    graph = bert(6, seq=128, hidden=768, heads=12, inner=3072)
     cold, _, _ = compiled(graph)
     start = time.process_time()  # of this process: others may keep the cores busy
     warm, hit, _ = compiled(graph)
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 0.5
     assert hit
     assert warm.sources == cold.sources
 

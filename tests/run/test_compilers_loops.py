@@ -22,7 +22,7 @@ __attribute__((noinline)) void {name}(const {x} *restrict in, {y} *restrict out)
     out[(i * {n} + j) * {m} + k] = ({y})({change});
   }}
 }}
-static int check_{name}(void) {{
+__attribute__((optimize("O0"))) static int check_{name}(void) {{
   static {x} in[16 * {n} * {m}];
   static {y} out[16 * {n} * {m}];
   int wrong = 0;

@@ -40,8 +40,7 @@ print("right afterwards in", kernel)
 """
 
 
-@pytest.mark.parametrize(("threads", "each"), [(1, "1 thread wants"), (2, "2 threads want")])
-@pytest.mark.parametrize("sizes", ["fixed", "symbolic"])
+@pytest.mark.parametrize(("sizes", "threads", "each"), [("fixed", 1, "1 thread wants"), ("symbolic", 2, "2 threads want")])
 def test_a_kernel_that_finds_no_memory(sizes, threads, each):
     done = subprocess.run([sys.executable, "-c", CHILD, sizes, str(threads)], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
