@@ -17,6 +17,7 @@ from autocomp.ir.reference import input_sizes
 from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target, quick_link
 from autocomp.targets.ascend.api import architecture, fact, rows
+from autocomp.targets.ascend.blocks import HEADER as BLOCKS
 from autocomp.targets.ascend.blocks import by_blocks
 from autocomp.targets.source import KernelSource
 
@@ -153,7 +154,7 @@ class AscendExecutor:
         """All kernels of the program as one library."""
         sources = {s.entry: s for s in self.program.printed.values()}
         path = self.folder / "kernels.cpp"
-        own = by_blocks(self.program.target.chip)  # headers look at the architecture
+        own = any(BLOCKS in source.headers for source in sources.values())  # headers look at the architecture
         names = [INTERFACE.name] if self.edit_header or own else []  # its compiled form is taken in front of all else
         names += dict.fromkeys(h for source in sources.values() for h in source.headers)
         path.write_text("\n".join([*(f'#include "{h}"' for h in names), *map(self.text, sources.values())]), encoding="utf-8")
