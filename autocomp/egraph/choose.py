@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import accumulate, groupby, islice
@@ -49,6 +49,8 @@ from autocomp.trace import Trace
 Admit = Callable[[Kernel, Schedule], frozenset[str] | None]  # the directives that take effect, None: all of them
 Issues = Callable[[Kernel, Schedule], Issued | None]  # what a target prints of a kernel under a schedule, as it is issued
 
+Joined = MutableMapping[Kernel, tuple[tuple[str, int], ...]]  # a combination, whatever its name -> its tile and threads
+
 COUNTED = 256  # schedules of a kernel that are counted at most, in 2 to 6 ms each
 SHOWN = 3  # runners-up that the trace keeps
 WHOLE = 1024  # elements of an axis of unknown extent that are one tile where no rule makes any
@@ -90,6 +92,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
     asked_for = [k for k in distinct if k.signature in asked and first[asked[k.signature]] == k.signature]
     demands = {k.signature: demand_of(k) for k in asked_for}
     found = dict(zip(demands, found_together(asked_for, [d.roles for d in demands.values()], rules, chip, options)))
+    joined: Joined = {}
     out: dict[str, tuple[Schedule, Cost]] = {}
     for k in distinct:
         if k.signature in alone:
@@ -100,7 +103,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
             try:
                 demand = demands.get(k.signature) or demand_of(k)
                 made = found.get(k.signature) or found_together([k], [demand.roles], rules, chip, options)[0]
-                choice = chosen[asked[k.signature]] = _choose(k, demand, made, rules, chip, options, trace, admit, issued)
+                choice = chosen[asked[k.signature]] = _choose(k, demand, made, rules, chip, options, trace, admit, issued, joined)
             except (UnsupportedOp, DoesNotFit) as e:
                 if refused is None:
                     raise
@@ -139,8 +142,9 @@ def _tell(kernel: Kernel, choice: Choice, trace: Trace, at: list[dict[str, int]]
 
 
 def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-            admit: Admit | None, issued: Issues | None = None) -> Choice:  # fmt: skip
-    """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it, what is printed the best of them."""
+            admit: Admit | None, issued: Issues | None = None, joined: Joined | None = None) -> Choice:  # fmt: skip
+    """Extract from what the kernel's e-graph holds: the roofline prices every schedule in it, what is printed the best of them.
+    `joined`: schedules of combinations that kernels beside this one asked for."""
     refused: dict[str, int] = {}
     given = directives_of(kernel, demand.roles, rules, chip, options)
     found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace, given))
@@ -151,7 +155,7 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     counts = Counts(COUNTED)
     if issued is not None and by_model:
         ranked = recounted(kernel, demand, ranked, chip, issued, counts)
-    joins = Joins(kernel, rules, chip, options, admit)
+    joins = Joins(kernel, rules, chip, options, admit, {} if joined is None else joined)
     try:
         best, chosen, before = _admitted(kernel, ranked, admit, refused, joins.complete, options.exact)
     except (DoesNotFit, UnsupportedOp) as e:
@@ -278,30 +282,32 @@ def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues
 
 @dataclass
 class Joins:
-    """The schedules of what combines the parts of a kernel's reduction, by their signatures; of one that has none the refusal, which every
-    schedule with as many parts meets."""
+    """The schedules of what combines the parts of a kernel's reduction; of one that has none the refusal, which every schedule with as many
+    parts meets. Products that differ in their depth alone have the same combinations (`known`)."""
 
     kernel: Kernel
     rules: RuleSet
     chip: Chip
     options: Options
     admit: Admit | None = None
-    known: dict[str, tuple[tuple[str, int], ...] | AutocompError] = field(default_factory=dict)
+    known: Joined = field(default_factory=dict)
+    refused: dict[Kernel, AutocompError] = field(default_factory=dict)
 
     def complete(self, s: Schedule) -> Schedule:
         """A schedule that splits the reduction, with the cheapest one for the combination. Raises UnsupportedOp or DoesNotFit."""
         if s.split is None or s.join:
             return s
         _, (join, _) = pieces(self.kernel, s)
-        if join.signature not in self.known:
+        key = replace(join, name="", signature="")
+        if key in self.refused:
+            raise self.refused[key].with_traceback(None)
+        if key not in self.known:
             try:
-                self.known[join.signature] = self._cheapest(join)
+                self.known[key] = self._cheapest(join)
             except (DoesNotFit, UnsupportedOp) as e:
-                self.known[join.signature] = e
-        known = self.known[join.signature]
-        if isinstance(known, AutocompError):
-            raise known.with_traceback(None)
-        return replace(s, join=known)
+                self.refused[key] = e
+                raise
+        return replace(s, join=self.known[key])
 
     def _cheapest(self, join: Kernel) -> tuple[tuple[str, int], ...]:
         price = pricer(demand_of(join), self.chip)

@@ -18,11 +18,13 @@ from autocomp.cost.demand import demand_of
 from autocomp.egraph import choose, kernel_memo
 from autocomp.egraph.kernel_memo import ScheduleMemo
 from autocomp.frontends.text import parse
+from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.pipeline import compile_model
 from autocomp.rewrite import load_rules
 from autocomp.rewrite.rule import RuleSet
 from autocomp.trace import Trace
+from tests.helpers.nests import matmul
 from tests.helpers.shared_files import new_cache
 
 MODEL = "graph g\ninput x: f32[64, 96]\nparam w: f32[96, 80] = random(1)\n%0 = matmul(x, w)\n%1 = relu(%0)\noutput y = %1\n"
@@ -163,3 +165,15 @@ def test_readers_beside_writers_see_whole_entries(folder):
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(60))) == [[True, []]] * 60
     assert not [f for f in folder.iterdir() if f.name.startswith(".")]
+
+
+def test_combinations_are_looked_for_once_for_products_that_differ_in_depth():
+    rules, chip = load_rules(), load_chip("h200")
+    shared: choose.Joined = {}
+    out = []
+    for depth in (4096, 8192):
+        k = matmul(64, 80, depth)
+        split = Schedule.make({"m": 32, "n": 32, "k": 32}, split=("k", 4))
+        out.append(choose.Joins(k, rules, chip, Options(), None, shared).complete(split).join)
+        assert out[-1] == choose.Joins(k, rules, chip, Options()).complete(split).join
+    assert len(shared) == 1 and out[0] == out[1]
