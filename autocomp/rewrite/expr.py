@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocomp.rewrite.location import Text
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 4000
 MAX_DEPTH = 40
+OPERATORS = frozenset(("or", "and", "not", "in"))  # words that are no values
+CLOSING = frozenset((",", ")", "]", ":", "end of text"))  # what stands behind an expression
 MAX_LEVELS = 100  # of a tree: `a and b and ..` is one level an operator
 TOKEN = re.compile(r"""\s*(?:
     (?P<number>\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+)
@@ -36,8 +38,7 @@ TOKEN = re.compile(r"""\s*(?:
 )""", re.X)
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     kind: str
     value: str
     at: int
@@ -197,8 +198,8 @@ class Parser:
 
     def take(self, *values: str) -> Token | None:
         """The token, if it is an operator or word of one of these texts."""
-        t = self.now
-        if t.kind in ("op", "name") and t.value in values:
+        t = self.tokens[self.i]
+        if t.value in values and t.kind in ("op", "name"):
             self.i += 1
             return t
         return None
@@ -224,6 +225,11 @@ class Parser:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.text.error(f"nested deeper than {MAX_DEPTH}", self.now.at)
+        if self.now.kind not in ("op", "end") and self.now.value not in OPERATORS:  # most are one value
+            behind = self.tokens[self.i + 1]
+            if behind.value in CLOSING and behind.kind in ("op", "end"):
+                self.depth -= 1
+                return self.atom()
         e = self.conjunction()
         while t := self.take("or"):
             e = Op("or", (e, self.conjunction()), t.at)
