@@ -75,13 +75,20 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
             best = None
         elif best is not None and not scores.get(best):
             best = _scratch_axis(nest, s, dims)
-        # a store of what a scan makes stays in its loop
-        scanned = s.op == "store" and any(t.op == "scan" and t.axis == best and t.dst in s.srcs for t in stmts)
-        vector[id(s)] = best, best is not None and not scanned and vectorizes(nest, s, best)
+        alone = any(_one_by_one(nest, s, t, best, vector) for t in stmts)
+        vector[id(s)] = best, best is not None and not alone and vectorizes(nest, s, best)
     folded: dict[int, tuple[str, ...]] = {}
     for s in reversed(stmts):
         folded[id(s)] = () if s.dst in nest.buffers else _folded(s, stmts, vector, folded)
     return _fuse(nest, stmts, bound, vector, folded)
+
+
+def _one_by_one(nest: Nest, s: Stmt, t: Stmt, axis: str | None, vector: dict[int, tuple[str | None, bool]]) -> bool:
+    """Is this a store of what `t`, a scan along the axis or a map without vectors, makes one by one? It stays in that loop: a vector
+    would wait for an array of them."""
+    if s.op != "store" or t.dst not in s.srcs:
+        return False
+    return t.axis == axis if t.op == "scan" else vector.get(id(t)) == (axis, False) and {*domain(t, nest)} == {*domain(s, nest)}
 
 
 def _best_axis(nest: Nest, s: Stmt, bound: frozenset[str], scores: dict[str, float]) -> str | None:

@@ -59,3 +59,13 @@ def test_rows_of_rows_are_looked_up():
     program = autocomp.optimize(text, target="cpu", cache=False, threads=1)
     t, first, at = np.random.default_rng(1).standard_normal((7, 40)).astype("f4"), np.array([6, 0, 3, 1, -1]), np.array([4, 0, 2, 2, 1, -3])
     np.testing.assert_array_equal(program(t, first, at), t[first[at]][:, 3:38])
+
+
+def test_elements_that_are_looked_up_are_stored_where_they_are_read():
+    """Not put into an array of which a vector waits for all of its elements."""
+    text = "graph g\ninput t: f32[13, 70]\ninput at: i64[13, 8]\n%0 = gather_elements(t, at, axis=1)\noutput y = %0\n"
+    rng = np.random.default_rng(2)
+    t, at = rng.standard_normal((13, 70)).astype("f4"), rng.integers(-70, 70, (13, 8))
+    program = autocomp.optimize(text, target="cpu", cache=False, threads=1)
+    np.testing.assert_array_equal(program(t, at), np.take_along_axis(t, at % 70, 1))
+    assert "aligned(64)" not in program.source().split("void k_")[1]
