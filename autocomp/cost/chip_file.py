@@ -27,6 +27,7 @@ MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
 UNITS = {"s": "s", "1/s": "1/s", "clocks": "s", "1/clock": "1/s"}
 TIMES = {"launch": 0.0, "latency": 1e-12}  # seconds, and how many at least
 RATES = ("clock", "special", "matrix.", "vector.")
+NEVER_NONE = ("limits.threads", "limits.registers", "limits.resident_threads", "limits.resident_blocks")  # other limits may be zero
 PER = ("chip", "core", "block", "thread")
 
 
@@ -146,7 +147,7 @@ def _number(at: Located, what: str, sources: dict[str, str], more: Set[str] = fr
     _fields(at, {"value", "source", *more}, {"value", "source"}, what)
     sources[what] = _word(at.value["source"], f"source of {what}")
     v = _positive(at.value["value"], what)
-    if v == 0 and not what.startswith("limits.") and what not in ("launch", "latency"):
+    if v == 0 and (what in NEVER_NONE or not what.startswith("limits.")) and what not in TIMES:
         raise _error(at.value["value"], f"{what} must be more than zero")
     if what in TIMES and not TIMES[what] <= v <= 1:
         raise _error(at.value["value"], f"{what} is {v:g} s", f"it is written in seconds, {TIMES[what]:g} to 1: 2.5e-6 for 2.5 us")

@@ -23,6 +23,7 @@ CASES = {  # name: (what is written, what instead, where and what is said, the n
     "no cores": (r"cores: {value: \d+", "cores: {value: 0", ":6:16: cores must be more than zero", ""),
     "part of a core": (r"cores: {value: \d+", "cores: {value: 0.5", ":6:16: cores must be a whole number, one or more; it is 0.5", ""),
     "no register": ("count: 131072", "count: 0", ":18:20: registers.count must be a whole number, one or more; it is 0", ""),
+    "no threads": ("threads: {value: 1024", "threads: {value: 0", ":24:20: limits.threads must be more than zero", ""),
     "no latency": ("value: 8.0e-7", "value: 0", ":9:18: latency is 0 s", "it is written in seconds, 1e-12 to 1"),
     "microseconds": ("value: 4.0e-6", "value: 4.0", ":8:17: launch is 4 s", "it is written in seconds, 0 to 1: 2.5e-6 for 2.5 us"),
     "gigabytes a second": ("value: 2.0e12", "value: 2000", ":20:107: dram.bandwidth is 2000 a second", "rates are written in bytes"),
