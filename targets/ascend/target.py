@@ -23,10 +23,10 @@ from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
 
 
-@lru_cache(maxsize=1)
-def own_names() -> frozenset[str]:
-    """Functions and types of the target's device headers."""
-    return frozenset().union(*map(defined, headers().values()))
+@lru_cache(maxsize=16)
+def own_names(of: tuple[str, ...] = ()) -> frozenset[str]:
+    """Functions and types of the target's device headers, or of some of them."""
+    return frozenset().union(*(defined(text) for name, text in headers().items() if not of or name in of))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class AscendTarget:
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has for the chip. Raises UnsupportedOp for another."""
         out = self.admitted.take(kernel, schedule, header) or self.printed(kernel, schedule, header)
-        check(out.text, api(architecture(self.toolchain.arch)), own_names(), out.name)
+        check(out.text, api(architecture(self.toolchain.arch)), own_names(out.headers), out.name)
         return out
 
     def fits(self, kernel: Kernel, schedule: Schedule) -> None:

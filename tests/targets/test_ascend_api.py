@@ -94,6 +94,13 @@ def test_a_kernel_with_a_name_that_is_not_in_the_table_is_not_printed(monkeypatc
         load_target("ascend").emit(kernel, Schedule.make({"i0": 4}))
 
 
+def test_a_kernel_keeps_to_the_headers_that_it_includes():
+    """A pad's bounds, on vector cores alone, were once of the cube cores' header."""
+    assert "ac_most" in own_names(("autocomp_ascend.h",)) and "ac_mmad" not in own_names(("autocomp_ascend.h",))
+    with pytest.raises(UnsupportedOp, match="ac_mmad is not in"):
+        check("void k() { ac_mmad(c, a, b); }", api("2201"), own_names(("autocomp_ascend.h",)) | {"a", "b", "c"})
+
+
 def test_every_row_names_its_file_and_numbers_their_page():
     for name, row in [*rows()["structures"].items(), *rows()["enumerations"].items(), *((f["names"][0], f) for f in rows()["functions"])]:
         assert row["file"], name

@@ -22,6 +22,9 @@ __aicore__ inline DataCopyExtParams ac_copy(uint32_t rows, uint32_t bytes, uint3
 }
 
 __aicore__ inline uint32_t ac_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+__aicore__ inline int32_t ac_most(int32_t a, int32_t b) { return a > b ? a : b; }
+__aicore__ inline int32_t ac_fewest(int32_t a, int32_t b) { return a < b ? a : b; }
+__aicore__ inline int32_t ac_ceil(int32_t a, int32_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 __aicore__ inline uint64_t ac_clamped(int64_t i, int64_t n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
 AC_FN ac_neg(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Muls(d, x, -1.0f, n); }

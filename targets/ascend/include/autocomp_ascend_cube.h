@@ -48,9 +48,6 @@ AC_FN ac_to_l1(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows,
 }
 // Rows outside of [first, last) are zero: a tensor's border. `at`: index of the first element of row 0, which may lie outside.
 constexpr int32_t ac_all = 0x7fffffff;
-__aicore__ inline int32_t ac_most(int32_t a, int32_t b) { return a > b ? a : b; }
-__aicore__ inline int32_t ac_fewest(int32_t a, int32_t b) { return a < b ? a : b; }
-__aicore__ inline int32_t ac_ceil(int32_t a, int32_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 template <typename T>
 AC_FN ac_to_l1_bordered(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint64_t at, int32_t first, int32_t last, uint32_t rows,
                         uint32_t cols, uint32_t apart, uint32_t tile_rows) {
