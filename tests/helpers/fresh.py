@@ -22,7 +22,9 @@ def start() -> None:
     _draws[0] = 0
     random.seed(SEED)
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(SEED)
+        torch.default_generator.manual_seed(SEED)  # torch.manual_seed notes a stack for each device that is not used yet
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(SEED)
 
 
 def rng() -> np.random.Generator:
