@@ -119,3 +119,11 @@ def test_complex_inputs_and_results_are_refused() -> None:
         load_torch(Apply(lambda x: torch.fft.fft(x)).eval(), (R(3),))
     with pytest.raises(UnsupportedOp, match="'tan' on complex numbers"):
         load_torch(Apply(lambda x: torch.tan(Z(x, x)).real).eval(), (R(3),))
+
+
+def test_the_way_back_through_a_complex_number_of_python():
+    x, y = (torch.tensor([0.5, -2.0], requires_grad=True) for _ in range(2))
+    f = lambda i: ((1j * i) * (0.5 + 1j * i)).imag + (1j * i).imag
+    f(x).sum().backward()
+    torch.compile(f, backend="autocomp")(y).sum().backward()
+    torch.testing.assert_close(y.grad, x.grad)

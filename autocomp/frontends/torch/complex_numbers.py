@@ -144,7 +144,8 @@ def _cast(c: Call, x: Any, *_: Any, **__: Any) -> Pair:
 
 # ---- arithmetic
 @complex_row("conj", "_conj", "conj_physical", "_conj_physical")
-def _conjugate(c: Call, x: Pair) -> Pair:
+def _conjugate(c: Call, x: Any) -> Pair:
+    x = of_type(c, x, _type(c, x))  # a number of Python in a way back
     return Pair(x.re, c.op("neg", x.im))
 
 
