@@ -20,7 +20,7 @@ RUN = [r for r in RULES if r.phase in (*GRAPH_PHASES, "fusion")]
 
 @pytest.mark.parametrize("rule", SHIPPED, ids=lambda r: r.name)
 def test_both_sides_agree(rule):
-    result = check_rule(rule, 4)
+    result = check_rule(rule, 6)
     assert result.status == "proved" or result.status.startswith("tested-"), result
     assert result.tests >= 2
     assert rule.why
