@@ -140,7 +140,7 @@ class Samples:
         self.lane = np.arange(place.wave).reshape(1, -1, 1)
         self.wave = self._spread(0, max(1, place.threads // place.wave)).reshape(-1, 1, 1)
         self.base: dict[str, Array] = {}
-        self._local: dict[tuple[Layout, int], dict[str, Array]] = {}  # by a layout and the registers that are looked at
+        self._local: dict[tuple[int, int], dict[str, Any]] = {}  # by the numbers of a layout and of the registers that are looked at
         self._known: dict[tuple[Layout, int], tuple[dict[str, Array], dict[str, list[Limit]], Array]] = {}  # in the loops around
 
     def _spread(self, n: int, count: int) -> Array:
@@ -166,7 +166,7 @@ class Samples:
         return _looked_at(max(1, layout.registers // step), step)
 
     def local(self, layout: Layout, axis: str, r: Array) -> Array:
-        known = self._local.setdefault((layout, id(r)), {"": r})  # kept: no other has its number
+        known = self._local.setdefault((id(layout), id(r)), {"": (layout, r)})  # kept: no others have their numbers
         if axis not in known:
             known[axis] = _value(layout.reg, axis, r) + _value(layout.lane, axis, self.lane) + _value(layout.wave, axis, self.wave)
         return known[axis]
