@@ -165,10 +165,15 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
 
 def _kernels(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace) -> tuple[KernelGraph, Schedules]:
     """graph -> kernels and untuned schedules."""
-    from autocomp.egraph import kernel_memo, printable, saturate
+    from autocomp.egraph import kernel_memo, printable, saturate, siblings
 
     with trace.stage("saturate") as note:
         frozen = saturate.saturate(graph, rules, options, trace, machine.chip.features, machine.chip.target)
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
     memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
-    return printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo, getattr(machine, "issued", None))
+    issued = getattr(machine, "issued", None)
+    calls, schedules = printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo, issued)
+    with trace.stage("siblings") as note:
+        together = siblings.joined(calls, schedules, rules, machine.chip, options, trace, machine.admit, memo, issued)
+        note.update(kernels=len(together[0].calls), joined=len(calls.calls) - len(together[0].calls))
+    return together

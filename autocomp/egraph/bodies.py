@@ -187,7 +187,7 @@ def build_kernel(
     for a in (a for v in values for a in bound_axes(v)):
         bound.setdefault(a.name, f"r{len(bound)}")
     place = {a.name: f"i{k}" for k, a in enumerate(kept)} | bound
-    values = tuple(_renamed(v, place, names) for v in values)
+    values = tuple(renamed(v, place, names) for v in values)
     by = {old: aff(new) for old, new in place.items()}
     inputs = tuple(
         Arg(
@@ -201,7 +201,7 @@ def build_kernel(
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
     final = _over_own_sizes(domain, inputs, outputs, final)
-    kernel = _numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""), uneven))))
+    kernel = numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""), uneven))))
     return replace(kernel, signature=signature(kernel)), args
 
 
@@ -227,7 +227,7 @@ def _over_own_sizes(
     return tuple(replace(s, index=tuple(i.substitute(by) for i in s.index), value=substitute(s.value, by)) for s in stores)
 
 
-def _numbered(k: Kernel) -> Kernel:
+def numbered(k: Kernel) -> Kernel:
     """Axis names in order again (i0, i1.., r0, r1..) after some were merged."""
     place = {a.name: f"i{n}" for n, a in enumerate(k.axes)}
     for a in (a for s in k.stores for a in bound_axes(s.value)):
@@ -236,7 +236,7 @@ def _numbered(k: Kernel) -> Kernel:
         return k
     by = {old: aff(new) for old, new in place.items()}
     tensors = {a.name: a.name for a in k.inputs}
-    stores = tuple(Store(s.tensor, tuple(i.substitute(by) for i in s.index), _renamed(s.value, place, tensors),
+    stores = tuple(Store(s.tensor, tuple(i.substitute(by) for i in s.index), renamed(s.value, place, tensors),
                          tuple(g.substitute(by) for g in s.guard)) for s in k.stores)  # fmt: skip
     return replace(k, axes=tuple(replace(a, name=place[a.name]) for a in k.axes), stores=stores)
 
@@ -282,7 +282,7 @@ def _narrow(e: Contract) -> Contract:
     return replace(e, a=narrow[0], b=narrow[1])
 
 
-def _renamed(root: Expr, place: Mapping[str, str], tensors: Mapping[str, str]) -> Expr:
+def renamed(root: Expr, place: Mapping[str, str], tensors: Mapping[str, str]) -> Expr:
     by = {old: aff(new) for old, new in place.items()}
 
     def one(e: Expr) -> Expr:

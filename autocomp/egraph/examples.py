@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from autocomp.cost.chip import Chip, load_chip
+from autocomp.egraph.choose import choose_schedules
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import freeze_graph, saturate
+from autocomp.egraph.siblings import joined
 from autocomp.errors import ModelError, RuleError
 from autocomp.frontends.text import parse
 from autocomp.ir.decompose import decompose
@@ -12,6 +14,7 @@ from autocomp.ir.node import Graph
 from autocomp.options import Options
 from autocomp.rewrite.expr import Call, Lit, walk
 from autocomp.rewrite.instance import Instance
+from autocomp.rewrite.laws import is_sibling
 from autocomp.rewrite.rule import Example, Rule, RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.rewrite.where import Unanswerable
@@ -44,7 +47,11 @@ def fires(rule: Rule, example: Example, rules: RuleSet, chip: Chip | None = None
         saturate(graph, RuleSet((rule,)), options, trace, features_of(rule), drawn=not example.graph)
     else:
         others = RuleSet((*(r for r in rules if r.name != rule.name), rule))
-        cover(freeze_graph(decompose(graph)), others, chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP), options, trace)
+        chip = chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP)
+        calls = cover(freeze_graph(decompose(graph)), others, chip, options, trace)
+        if is_sibling(rule):
+            kernels = [c.kernel for c in calls.calls if not c.kernel.opaque]
+            joined(calls, choose_schedules(kernels, others, chip, options, Trace()), others, chip, options, trace)
     return any(e.name == rule.name for e in trace.of("rule"))
 
 

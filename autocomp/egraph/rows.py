@@ -10,7 +10,7 @@ from autocomp.egraph.grammar import Record, load_grammar
 from autocomp.ir.types import TensorType
 from autocomp.options import Options
 from autocomp.rewrite.functions import tensor_functions
-from autocomp.rewrite.laws import is_stored
+from autocomp.rewrite.laws import is_sibling, is_stored
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Answer, Env, holds
@@ -80,8 +80,8 @@ def body_functions(options: Options) -> dict[str, Callable[..., Any]]:
 
 
 def compile_rows(rules: Sequence[Rule], options: Options) -> Rows:
-    """Rows of fusion rules, each an instance of load(store(?k)) = ?k (`rewrite.laws`)."""
-    return Rows(tuple(_row(r) for r in rules), options)
+    """Rows of fusion rules, each an instance of load(store(?k)) = ?k (`rewrite.laws`); those of siblings are for `siblings`."""
+    return Rows(tuple(_row(r) for r in rules if not is_sibling(r)), options)
 
 
 def _row(r: Rule) -> Row:

@@ -17,6 +17,7 @@ TITLES = {
     "saturate": "saturating the e-graph",
     "cover": "choosing kernels",
     "schedule": "choosing schedules",
+    "siblings": "joining kernels beside each other",
     "build": "printing and building sources",
 }
 EVERY = 5.0  # seconds between lines of a long stage where there is no terminal

@@ -1,7 +1,9 @@
 """What fusion, tiling and scheduling rules must look like: they move no values, so nothing but their form can be wrong.
 
-A fusion rule is an instance of one law, load(store(?k)) = ?k; a tiling rule gives a form of kernel a schedule, a scheduling rule
-gives a schedule another one, or a recurrence a move; a rule of directives names what a schedule's code does beside.
+A fusion rule is an instance of load(store(?k)) = ?k, or of beside(store(?j), store(?k)) = store(?j, ?k): two kernels of which neither needs
+the other are one that stores both. A tiling rule gives a form of
+kernel a schedule, a scheduling rule gives a schedule another one, or a recurrence a move; a rule of directives names what a schedule's code
+does beside.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from importlib.resources import files
 from typing import Any
 
 from autocomp.ir.directives import DIRECTIVES
-from autocomp.rewrite.expr import Ref, walk
+from autocomp.rewrite.expr import Call, Ref, walk
 from autocomp.rewrite.location import Text
 from autocomp.rewrite.pattern import Apply, Pattern
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.vocabulary import CONSUMERS, FIELDS, FORMS, MOVES, ROLE, WORDS
+from autocomp.rewrite.vocabulary import BODY, CONSUMERS, FIELDS, FORMS, MOVES, ROLE, WORDS
 
+SIBLINGS = "lhs: beside(store(?j), store(?k)), rhs: store(?j, ?k)"  # the second law
+SIBLING_ASKS = ("kind", "ops", "reads", "elements", "bytes", "gigabytes", "dtype", "rank", "shared")  # what a condition may ask of two
 LAW = "lhs: map(?f, load(store(?k)), ?rest...), rhs: map(?f, ?k, ?rest...)"
 
 
@@ -32,10 +36,19 @@ def is_stored(p: Pattern) -> bool:
     return isinstance(p, Apply) and str(p) == "load(store(?k))"
 
 
+def is_sibling(rule: Rule) -> bool:
+    """Is it a fusion rule of kernels beside each other?"""
+    return isinstance(rule.lhs, Apply) and rule.lhs.op == "beside"
+
+
 def check_fusion(rule: Rule, lhs: Text, rhs: Text) -> None:
-    """Raises RuleError where a fusion rule is no instance of load(store(?k)) = ?k, or asks of something else than ?k."""
+    """Raises RuleError where a fusion rule is no instance of load(store(?k)) = ?k or of beside(store(?j), store(?k)) = store(?j, ?k), or
+    asks of something else than of these bodies."""
     left, right = rule.lhs, rule.rhs
     assert isinstance(left, Apply)
+    if is_sibling(rule):
+        _check_siblings(rule, lhs, rhs)
+        return
     if left.op not in CONSUMERS:
         raise lhs.error(f"'{left.op}' takes nothing in", left.at, f"consumers are {', '.join(CONSUMERS)}")
     at = [i for i, a in enumerate(left.args) if is_stored(a)]
@@ -48,6 +61,19 @@ def check_fusion(rule: Rule, lhs: Text, rhs: Text) -> None:
         for x in walk(c):
             if isinstance(x, Ref) and x.name != "k":
                 raise lhs.error(f"the condition '{c}' asks of ?{x.name}, and only ?k is a body", 0, "ask of ?k")
+
+
+def _check_siblings(rule: Rule, lhs: Text, rhs: Text) -> None:
+    if str(rule.lhs) != "beside(store(?j), store(?k))":
+        raise lhs.error(f"the left side is {rule.lhs}", 0, SIBLINGS)
+    if str(rule.rhs) != "store(?j, ?k)":
+        raise rhs.error(f"the right side is {rule.rhs}, the law says store(?j, ?k)", 0, SIBLINGS)
+    for c in rule.where:
+        for x in walk(c):
+            if isinstance(x, Ref) and x.name not in ("j", "k"):
+                raise lhs.error(f"the condition '{c}' asks of ?{x.name}, and only ?j and ?k are bodies", 0, "ask of ?j and ?k")
+            if isinstance(x, Call) and x.name in BODY and x.name not in SIBLING_ASKS:
+                raise lhs.error(f"the condition '{c}' asks {x.name}() of two kernels", 0, f"they answer {', '.join(SIBLING_ASKS)}")
 
 
 def check_kernel_rule(rule: Rule, match: Text, rhs: Text) -> None:
