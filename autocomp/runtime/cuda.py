@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
@@ -91,6 +91,7 @@ class CudaExecutor:
         self._lock = Lock()
         self._fixed: dict[str, Any] | None = None
         self._descriptors: dict[Any, Any] = {}
+        self.plain: Callable[[CudaExecutor, tuple[Any, ...]], list[Any] | None] | None = None  # `PlainCuda`, where calls are such
 
     @property
     def stream(self) -> Any:

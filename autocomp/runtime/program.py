@@ -27,6 +27,7 @@ from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.later import Later
 from autocomp.runtime.library import source_files
 from autocomp.runtime.plain import Plain
+from autocomp.runtime.plain_cuda import PlainCuda
 from autocomp.runtime.plan import runs_on_host, slots, views
 from autocomp.runtime.verify import Verification, verify
 from autocomp.targets.source import KernelSource
@@ -328,7 +329,9 @@ def executor_of(calls: KernelGraph, sources: Mapping[str, KernelSource], files: 
         executor.plain = Plain.of(executor)
         return executor
     texts = {n: files[f"{n}.{s.language}"] for n, s in sources.items()}
-    return CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain.here(), trace), options)
+    on_device = CudaExecutor(calls, places, sources, build_objects(texts, target.toolchain.here(), trace), options)
+    on_device.plain = PlainCuda.of(on_device)
+    return on_device
 
 
 def soon_or_later(calls: KernelGraph, sources: Mapping[str, KernelSource], files: Mapping[str, str], target: Target, options: Options,

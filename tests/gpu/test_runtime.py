@@ -353,3 +353,74 @@ def test_more_launches_than_a_driver_queues_are_timed():
     assert len(program.calls.calls) > MOST
     assert program.profile(feed, repeat=1).total > 0
     assert np.array_equal(program.run(feed)["y"], np.eye(8, dtype="f4")[:: (-1 if (MOST + 3) % 2 else 1)])
+
+
+@pytest.fixture
+def plain(torch, monkeypatch: pytest.MonkeyPatch):
+    """(a program, a tensor that it reads, calls that were plain so far)."""
+    program = compiled("graph g\ninput x: f32[64, 136]\n%0 = softmax(x, axes=[1])\n%1 = reduce_sum(x, axes=[0])\n"
+                       "output y = %0\noutput z = %1\n")  # fmt: skip
+    x = torch.randn(64, 136, device="cuda")
+    made, real = [], program.executor.plain
+    program.executor.plain = lambda *a: made.append(real(*a)) or made[-1]
+    return program, x, lambda: sum(m is not None for m in made)
+
+
+def close(torch, got, x) -> None:
+    want = x.double()
+    torch.testing.assert_close(got[0].double(), want.softmax(1), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(got[1].double(), want.sum(0), rtol=1e-5, atol=1e-4)
+
+
+def test_a_plain_call_is_queued_on_torchs_stream(torch, plain):
+    """What torch queues in front of it and behind it on a stream of its own is in order, without a wait."""
+    program, x, calls = plain
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for k in range(20):
+            y = torch.full_like(x, float(k))
+            torch.cuda._sleep(200000)
+            y.add_(x)
+            got = program(y)
+            kept = [t.clone() for t in got]
+            y.zero_()
+            close(torch, kept, x + k)
+    assert calls() == 20
+
+
+def test_what_is_not_plain_is_read_or_refused_as_before(torch, plain):
+    program, x, calls = plain
+    close(torch, program(x.t().contiguous().t()), x)  # rows do not lie dense
+    room = torch.empty(64 * 136 + 1, device="cuda")
+    odd = room[1:].view(64, 136).copy_(x)  # begins at no multiple of 16 bytes
+    close(torch, program(odd), x)
+    for wrong, says in ((x[:63], "wants"), (x.double(), "wants"), (x.clone().requires_grad_(), "gradients")):
+        with pytest.raises(ModelError, match=says):
+            program(wrong)
+    with pytest.raises(ModelError, match="takes 1 inputs"):
+        program(x, x)
+    assert calls() == 0
+
+
+def test_threads_make_plain_calls_of_one_program(torch, plain):
+    program, x, calls = plain
+    feeds = [x + k for k in range(4)]
+    want = [program(f)[0].clone() for f in feeds]
+    torch.cuda.synchronize()
+
+    def wrong(k: int) -> int:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return sum(not torch.equal(program(feeds[k])[0], want[k]) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(wrong, range(4))) == [0] * 4
+    assert calls() == 204
+
+
+def test_open_sizes_are_read_from_plain_calls(torch):
+    program = compiled("graph g\ndim n in 1..4096\ninput x: f32[n, 24]\n%0 = exp(x)\n%1 = reduce_sum(%0, axes=[1])\noutput y = %1\n")
+    for n in (1, 7, 4096, 1):
+        x = torch.randn(n, 24, device="cuda")
+        torch.testing.assert_close(program(x), x.exp().sum(1), rtol=1e-5, atol=1e-5)
+    with pytest.raises(ModelError, match="allowed"):
+        program(torch.randn(4097, 24, device="cuda"))
