@@ -33,6 +33,7 @@ _FLOAT = {
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "idiv", "pow", "shl", "shr"}
 JUMPED = 8  # instructions of a function from which compilers jump over it where a choice leaves it out
 _HALF = {"gelu", "tanh", "sigmoid", "silu", "mish", "exp", "exp2", "expm1", "div", "rsqrt"}  # a cheaper form errs far below half precision
+_F16 = {"sin", "cos"}  # what f16 holds ends below the angles whose multiples of pi / 2 take a hundred digits
 
 
 def working(d: DType) -> DType:
@@ -229,6 +230,8 @@ def function(fn: str, args: list[str], d: DType, half: bool = False) -> str:
     x, w = args[0], working(d)
     if w == F32 and fn in _HALF and (half or d in SHORT_FLOATS):
         return f"ac_{fn}_half({', '.join(args)})"
+    if fn in _F16 and d == F16:
+        return f"ac_{fn}_f16({x})"
     if fn == "where":
         return f"({x} ? {args[1]} : {args[2]})"
     if fn in _INFIX and not (fn == "div" and not w.is_float):

@@ -10,7 +10,7 @@ from autocomp.targets.simt.expressions import _HALF
 
 from autocomp.files import own_table
 from autocomp.ir.body import Expr, Inside, Map, postorder
-from autocomp.ir.types import BOOL, SHORT_FLOATS, DType
+from autocomp.ir.types import BOOL, F16, SHORT_FLOATS, DType
 
 
 @lru_cache(maxsize=1)
@@ -41,6 +41,8 @@ def function_cost(fn: str, of: DType, half: bool) -> Mapping[str, float]:
     rows = table()
     if of.is_float and fn in _HALF and (half or of in SHORT_FLOATS) and fn in rows["half"]:
         cost = rows["half"][fn]
+    elif of == F16 and fn in rows["f16"]:
+        cost = rows["f16"][fn]
     elif not of.is_float and of != BOOL and fn in rows["integers"]:
         cost = rows["integers"][fn]
     else:
