@@ -1,7 +1,8 @@
 """Calls of a CUDA program whose inputs are tensors of torch just as it reads them, on torch's current stream, in memory of torch's.
 
 Nothing is asked of an input but what `CudaExecutor.run` asks of it; an input that is anything else (another library's, a subclass, a view
-with gaps, one that records gradients), whatever fails on the way, and calls that torch captures into a CUDA graph are left to `run`.
+with gaps, one that records gradients), whatever fails on the way, the first call of a set of shapes, and calls that
+torch captures into a CUDA graph are left to `run`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from autocomp.runtime.on_stream import OnStream
 from autocomp.runtime.plan import on_host
 
 KEPT = 64  # sets of shapes whose sizes are remembered
+LARGE = 1 << 28  # bytes of an arena from which it is worth more to have it once, in a lane, than to save host time
 Shape = tuple[int, ...]
 
 
@@ -45,7 +47,7 @@ class PlainCuda:
         self._names = [n.attrs["name"] for n in calls.source.inputs]
         self._numpy = [n.type.dtype.numpy for n in calls.source.inputs]
         self._symbols = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym) and not d.is_computed})
-        self._ready: dict[tuple[Shape, ...], _Ready | None] = {}
+        self._ready: dict[tuple[Shape, ...], _Ready] = {}
         self._device = executor.device.device_id
         self._here = threading.local()  # threads of the host in which the device is the current one
         self._torch: Any = None
@@ -87,8 +89,11 @@ class PlainCuda:
             return None
         usable(executor.calls.source.name)
         known = tuple(shapes)
-        ready = self._ready[known] if known in self._ready else self._sized(executor, known)
-        if ready is None or torch.cuda.is_current_stream_capturing() or torch.cuda.current_device() != self._device:
+        ready = self._ready.get(known)
+        if ready is None:  # the first call is left to `run`, whose lane a capture may use later
+            self._sized(executor, known)
+            return None
+        if ready.room > LARGE or torch.cuda.is_current_stream_capturing() or torch.cuda.current_device() != self._device:
             return None
         if not getattr(self._here, "set", False):
             executor.device.set_current()
@@ -114,18 +119,15 @@ class PlainCuda:
         self._torch = torch
         return torch
 
-    def _sized(self, executor: CudaExecutor, shapes: tuple[Shape, ...]) -> _Ready | None:
-        """What calls of these shapes share; None where they are refused, which `run` says."""
+    def _sized(self, executor: CudaExecutor, shapes: tuple[Shape, ...]) -> None:
+        """Remember what calls of these shapes share; nothing where they are refused, which `run` says."""
         calls = executor.calls
         given = {name: SimpleNamespace(dtype=t, shape=tuple(s), ndim=len(s)) for name, t, s in zip(self._names, self._numpy, shapes)}
         try:
             values = with_computed(input_sizes(calls.source, given), calls.computed)
         except AutocompError:
-            return None
+            return
         key = tuple(values[s] for s in self._symbols)
-        outputs = tuple(shape_of(calls.tensors[t], values) for _, t in calls.outputs)
-        ready = _Ready(key, outputs, self._run.room(key))
         while len(self._ready) >= KEPT:
             self._ready.pop(next(iter(self._ready)), None)
-        self._ready[shapes] = ready
-        return ready
+        self._ready[shapes] = _Ready(key, tuple(shape_of(calls.tensors[t], values) for _, t in calls.outputs), self._run.room(key))

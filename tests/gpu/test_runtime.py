@@ -385,7 +385,7 @@ def test_a_plain_call_is_queued_on_torchs_stream(torch, plain):
             kept = [t.clone() for t in got]
             y.zero_()
             close(torch, kept, x + k)
-    assert calls() == 20
+    assert calls() == 19  # the first is left to `run`
 
 
 def test_what_is_not_plain_is_read_or_refused_as_before(torch, plain):
@@ -414,7 +414,7 @@ def test_threads_make_plain_calls_of_one_program(torch, plain):
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(wrong, range(4))) == [0] * 4
-    assert calls() == 204
+    assert calls() == 203
 
 
 def test_open_sizes_are_read_from_plain_calls(torch):
