@@ -18,7 +18,7 @@ from autocomp.rewrite.expr import Call, Ref, walk
 from autocomp.rewrite.location import Text
 from autocomp.rewrite.pattern import Apply, Pattern
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.vocabulary import BODY, CONSUMERS, FIELDS, FORMS, MOVES, ROLE, WORDS
+from autocomp.rewrite.vocabulary import BESIDE, BODY, CONSUMERS, FIELDS, FORMS, MOVES, ROLE, WORDS
 
 SIBLINGS = "lhs: beside(store(?j), store(?k)), rhs: store(?j, ?k)"  # the second law
 SIBLING_ASKS = ("kind", "ops", "reads", "elements", "bytes", "gigabytes", "dtype", "rank", "shared")  # what a condition may ask of two
@@ -61,6 +61,8 @@ def check_fusion(rule: Rule, lhs: Text, rhs: Text) -> None:
         for x in walk(c):
             if isinstance(x, Ref) and x.name != "k":
                 raise lhs.error(f"the condition '{c}' asks of ?{x.name}, and only ?k is a body", 0, "ask of ?k")
+            if isinstance(x, Call) and x.name in BESIDE:
+                raise lhs.error(f"the condition '{c}' asks {x.name}(), which is about kernels beside each other", 0, SIBLINGS)
 
 
 def _check_siblings(rule: Rule, lhs: Text, rhs: Text) -> None:

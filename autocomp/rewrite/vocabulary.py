@@ -137,8 +137,8 @@ BODY = {
     "dim": Function(2, 2, "dim(?k, i): extent of axis i of its result"),
     "level": Function(1, 1, "reductions and contractions that stand behind each other in it"),
     "windowed": Function(1, 1, "it reads windows that overlap, as convolutions and poolings do"),
-    "shared": Function(2, 2, "shared(?j, ?k), of kernels beside each other: bytes of the tensors that both read"),
 }
+BESIDE = {"shared": Function(2, 2, "shared(?j, ?k), of kernels beside each other: bytes of the tensors that both read")}
 BODY_WORDS = frozenset({"elementwise", "statistic", "normalised", "contraction", "chain", "online", "alone", "opaque"})
 CONSUMERS = {
     "map": "an element-wise op: map(?f, .., ?rest...)",
@@ -224,7 +224,8 @@ def vocabulary(phase: str) -> Vocabulary:
     if phase in BODY_PHASES:
         means = {**CONSUMERS, "load": "load(store(?k)): what the producer stored", "store": "see load",
                  "beside": "beside(store(?j), store(?k)): kernels over one domain of which neither needs the other"}  # fmt: skip
-        return Vocabulary({n: (1, ANY) for n in means}, dict.fromkeys(means, frozenset()), {**LISTS, **BODY}, words | BODY_WORDS, means)
+        functions = {**LISTS, **BODY, **BESIDE}
+        return Vocabulary({n: (1, ANY) for n in means}, dict.fromkeys(means, frozenset()), functions, words | BODY_WORDS, means)
     if phase == "directives":
         means = {"tile": "a schedule: its fields"} | {d.name: d.what for d in DIRECTIVES.values()}
         attrs = dict.fromkeys(means, frozenset[str]()) | {"tile": frozenset({*FIELDS, *WORDS})}

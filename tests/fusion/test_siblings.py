@@ -94,3 +94,9 @@ def test_other_laws_are_refused(tmp_path, change: tuple[str, str], says: str) ->
     with pytest.raises(RuleError) as e:
         autocomp.optimize(HEAD.format(n=4, m=4) + GRAPHS["maps"][0], target="cpu", rules=[str(file)])
     assert says in str(e.value)
+
+
+def test_other_bodies_share_nothing() -> None:
+    with pytest.raises(RuleError, match="beside each other"):
+        autocomp.rule(phase="fusion", name="mine/x", lhs="reduce(?m, load(store(?k)), ?rest...)", rhs="reduce(?m, ?k, ?rest...)",
+                      where=["shared(?k, ?k) > 0"])(lambda: None)  # fmt: skip
