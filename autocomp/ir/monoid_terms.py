@@ -46,7 +46,7 @@ def evaluate_term(text: str, env: Mapping[str, np.ndarray], dtype: DType) -> np.
 
 
 def term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
-    """A monoid's term over body expressions; numbers of numbers, multiplying or dividing by 1 leave no trace."""
+    """A monoid's term over body expressions; numbers of numbers, multiplying or dividing by 1, and adding a square to 0 leave no trace."""
 
     def fn(name: str, args: tuple[Expr, ...]) -> Expr:
         numbers = [a.value for a in args if isinstance(a, Const)]
@@ -55,9 +55,16 @@ def term(text: str, env: Mapping[str, Expr], dtype: DType) -> Expr:
         for one, other in (args, args[::-1]) if name == "mul" else (args[::-1],) if name == "div" else ():
             if isinstance(one, Const) and one.value == 1:
                 return other
+        for one, other in (args, args[::-1]) if name == "add" else ():
+            if isinstance(one, Const) and one.value == 0 and _is_square(other):
+                return other
         return Map(dtype, name, args)
 
     return build(text, lambda x: env[x] if isinstance(x, str) else Const(dtype, float(x) if dtype.is_float else int(x)), fn)
+
+
+def _is_square(e: Expr) -> bool:
+    return isinstance(e, Map) and e.fn == "mul" and e.args[0] == e.args[1]
 
 
 def alone(e: Reduce) -> Expr:

@@ -69,10 +69,12 @@ class MonoidStep:
         d, e, first = self.d, self.e, m.operands[0]
         key = d.ordered(d.key_axes(e))
         new: dict[str, str] = {}
+        whole = key
         every = self.carried or bool(m.pick) or any(self._asked(s) for s, *_ in m.modules)
         for s, op, lift in m.base:
             if not every and not self._asked(s):
                 continue
+            key = d.ordered(base_axes(d, e, lift) & frozenset(whole))
             if counted := self._counted(s, op, lift, key):
                 new[s] = self._joined(s, op, counted, key) if self.carried else counted
                 continue
@@ -198,15 +200,16 @@ class MonoidStep:
     def _lifted(self, lift: str) -> str:
         """A lift that is a term (1 for counts), as a value over the reduced axes too."""
         d, e = self.d, self.e
-        axes = d.ordered(d.free[id(e.operands[0])])
+        axes = d.ordered(frozenset(a.name for a in e.axes) | base_axes(d, e, lift))
         value = d.put("map", "one", e.dtype, axes, at=self._here(), expr=term(lift, self.value, e.dtype))
         return d.masked(value, e.dtype, e.axes, 0.0)
 
     def _told(self, lift: str) -> str:
-        """A base's own operand (whether there is an element), as a value over the axes of the first."""
+        """A base's own operand (whether there is an element), as a value over the axes of the first, or over those that it has."""
         d, e = self.d, self.e
         source = d.emit(self.operand[lift])
-        value = d.put("map", lift, e.dtype, d.ordered(d.free[id(e.operands[0])]), at=self._here(), srcs=(source,), expr=self._of(source))
+        axes = d.ordered(frozenset(a.name for a in e.axes) | base_axes(d, e, lift))
+        value = d.put("map", lift, e.dtype, axes, at=self._here(), srcs=(source,), expr=self._of(source))
         return d.masked(value, e.dtype, e.axes, 0.0)
 
     def _module(self, m: Monoid, s: str, lift: str, rebase: str, new: Mapping[str, str]) -> str:
@@ -285,6 +288,18 @@ def _unscaled(e: Expr, dtype: DType) -> tuple[Expr, float]:
             x, c = _unscaled(e.args[1], dtype)
             return Map(dtype, "where", (e.args[0], x, Const(dtype, e.args[2].value))), c
     return (e if e.dtype == dtype else Map(dtype, "cast", (e,))), 1.0
+
+
+def base_axes(d: Values, e: Reduce, lift: str) -> frozenset[str]:
+    """The axes of what a base folds. Where threads count apart, a count is that of the rows which its own operand has: it is the same for
+    all columns of a variance, and so is its reciprocal."""
+    m, free = MONOIDS[e.monoid], d.free[id(e.operands[0])]
+    if "thread_partials" not in d.s.directives or lift == m.operands[0]:
+        return free
+    told = dict(zip(m.operands, e.operands)).get(lift)
+    if told is not None:
+        return free & d.free[id(told)]
+    return frozenset() if lift == "1" else free  # a count of the reduced axes' elements
 
 
 def same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autocomp.ir.body import Expr, Map, postorder
+from autocomp.ir.body import Const, Expr, Map, postorder
 from autocomp.tile.layout import Layout
 from autocomp.tile.program import Value
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def shared(at: Printer, layout: Layout, divisor: Expr) -> bool:
     """Whether elements of a thread, which lie as `layout` says, divide by the same value, and the schedule asks for it."""
-    values = [x for x in postorder(divisor) if not isinstance(x, Map)]
+    values = [x for x in postorder(divisor) if not isinstance(x, (Map, Const))]
     if at.exact or not values or not all(isinstance(x, Value) and x.name in at.place.layouts for x in values):
         return False
     most = max(at.place.layouts[x.name].registers for x in values if isinstance(x, Value))

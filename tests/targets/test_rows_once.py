@@ -101,11 +101,26 @@ def test_variances_are_right_on_the_cpu_model(model, tmp_path, schedule, quotien
     assert "welford" in kernel.name
     each = replace(schedule, directives=tuple(d for d in schedule.directives if d != "common_values"))
     printed = [program.target.emit(kernel, s) for s in (schedule, each)]
-    assert tuple(s.text.partition("*/")[2].count(" / ac_max(") for s in printed) == quotients
+    divided = [s.text.partition("*/")[2] for s in printed]
+    assert tuple(code.count(" / ac_max(") + code.count("ac_divide(") for code in divided) == quotients
     assert [("common_values" in s.applied) for s in printed] == [True, False]
     program.printed[kernel.name] = printed[0]
     program.executor = ModelExecutor(program, tmp_path, model)
     x = (np.random.default_rng(7).standard_normal((20011, 7)) + 30).astype(np.float32)
+    np.testing.assert_allclose(np.asarray(program(x)), x.astype(np.float64).var(0, ddof=1), rtol=1e-4)
+
+
+@needs_compiler
+def test_the_rows_of_a_variance_are_counted_once_for_all_columns(model, tmp_path):
+    """A count that each column had of its own made each quotient one of its own, with a slow path: 16 of 64 elements a turn."""
+    program = autocomp.optimize(variance(20011, 24), target="cuda:h200")
+    kernel = program.calls.calls[0].kernel
+    schedule = by_hand({"i0": 8, "r0": 256}, threads=128)
+    program.printed[kernel.name] = program.target.emit(kernel, schedule)
+    code = program.source().partition("*/")[2]
+    assert code.count("ac_divide(") >= 2 and " / ac_max(" not in code.partition("for (int it")[2].partition("own_base")[0]
+    program.executor = ModelExecutor(program, tmp_path, model)
+    x = (np.random.default_rng(7).standard_normal((20011, 24)) + 30).astype(np.float32)
     np.testing.assert_allclose(np.asarray(program(x)), x.astype(np.float64).var(0, ddof=1), rtol=1e-4)
 
 
