@@ -100,3 +100,27 @@ def test_other_bodies_share_nothing() -> None:
     with pytest.raises(RuleError, match="beside each other"):
         autocomp.rule(phase="fusion", name="mine/x", lhs="reduce(?m, load(store(?k)), ?rest...)", rhs="reduce(?m, ?k, ?rest...)",
                       where=["shared(?k, ?k) > 0"])(lambda: None)  # fmt: skip
+
+
+STATISTICS = ("sum", "max", "min", "mean")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_drawn_siblings_are_right(seed: int) -> None:
+    """Maps and statistics of x and of x * w, along either axis, at odd sizes."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(2, 60)), int(rng.integers(2, 90))
+    text, wants = HEAD.format(n=n, m=m) + "%p = mul(x, w)\n", []
+    for k in range(5):
+        source, axis, fn = rng.integers(2), int(rng.integers(2)), STATISTICS[rng.integers(4)]
+        name = ("x", "%p")[source]
+        if rng.integers(2):
+            text += f"%o{k} = reduce_{fn}({name}, axes=[{axis}])\n"
+            wants.append(lambda x, w, s=source, a=axis, f=fn: getattr(x * w if s else x, f)(a))
+        else:
+            text += f"%o{k} = tanh({name})\n"
+            wants.append(lambda x, w, s=source: np.tanh(x * w if s else x))
+    program = autocomp.optimize(text + "".join(f"output o{k} = %o{k}\n" for k in range(5)), target="cpu", cache=False)
+    x, w = rng.standard_normal((n, m)).astype(np.float32), rng.standard_normal(m).astype(np.float32)
+    for got, want in zip(results(program, x, w), wants):
+        np.testing.assert_allclose(got, want(x.astype(np.float64), w.astype(np.float64)), rtol=1e-4, atol=1e-5)
