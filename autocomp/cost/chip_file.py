@@ -25,6 +25,7 @@ MEMORY_WORDS = {"name", "per", "line", "align", "cache"}
 MEMORY_NUMBERS = {"capacity", "bandwidth", "core_bandwidth"}
 # Of limits that are times, and rates (bytes or elements a second or clock): the unit that they are kept in
 UNITS = {"s": "s", "1/s": "1/s", "clocks": "s", "1/clock": "1/s"}
+MOST = 1e12 * 1e12  # bytes, or operations a second: a wrong unit is beyond
 TIMES = {"launch": 0.0, "latency": 1e-12}  # seconds, and how many at least
 RATES = ("clock", "special", "matrix.", "vector.")
 NEVER_NONE = ("limits.threads", "limits.registers", "limits.resident_threads", "limits.resident_blocks")  # other limits may be zero
@@ -152,10 +153,10 @@ def _number(at: Located, what: str, sources: dict[str, str], more: Set[str] = fr
     if what in TIMES and not TIMES[what] <= v <= 1:
         raise _error(at.value["value"], f"{what} is {v:g} s", f"it is written in seconds, {TIMES[what]:g} to 1: 2.5e-6 for 2.5 us")
     if what.startswith(RATES) or what.endswith("bandwidth"):
-        if not 1e6 <= v <= 1e24:
+        if not 1e6 <= v <= MOST:
             raise _error(at.value["value"], f"{what} is {v:g} a second", "rates are written in bytes, operations or clocks a second, 1e6 "
                          "to 1e24: 504e9 for 504 GB/s, 2.475e9 for 2475 MHz")  # fmt: skip
-    elif what.endswith("capacity") and not 1 <= v <= 1e24:
+    elif what.endswith("capacity") and not 1 <= v <= MOST:
         raise _error(at.value["value"], f"{what} is {v:g} bytes", "it is written in bytes, 1 or more")
     return v
 
