@@ -89,11 +89,14 @@ class PlainCuda:
             return None
         usable(executor.calls.source.name)
         known = tuple(shapes)
+        if torch.cuda.is_current_stream_capturing():  # a lane that does not know these shapes learns them from the next call, by `run`
+            self._ready.pop(known, None)
+            return None
         ready = self._ready.get(known)
         if ready is None:  # the first call is left to `run`, whose lane a capture may use later
             self._sized(executor, known)
             return None
-        if ready.room > LARGE or torch.cuda.is_current_stream_capturing() or torch.cuda.current_device() != self._device:
+        if ready.room > LARGE or torch.cuda.current_device() != self._device:
             return None
         if not getattr(self._here, "set", False):
             executor.device.set_current()
