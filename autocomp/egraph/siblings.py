@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from autocomp.cost.chip import Chip
+from autocomp.cost.scalar import SCALAR
 from autocomp.cost.work import Cost
 from autocomp.deadline import current
 from autocomp.egraph import choose
@@ -73,7 +74,8 @@ def joined(calls: KernelGraph, schedules: Schedules, rules: RuleSet, chip: Chip,
                 continue
             told = Trace()
             best = choose.choose_schedules([new.kernel], rules, chip, options, told, admit, memo, {}, issued).get(new.kernel.signature)
-            if best is None:  # the target prints none
+            scalar = [schedules[c.kernel.signature][0].instruction == SCALAR for c in (one, other)]
+            if best is None or (best[0].instruction == SCALAR and not all(scalar)):  # the target prints none, or element after element
                 refused.add(pair)
                 continue
             apart = sum(schedules[c.kernel.signature][1].seconds for c in (one, other))
@@ -99,8 +101,10 @@ def _pairs(calls: KernelGraph) -> Iterator[tuple[Call, Call, Kernel, Kernel]]:
     """Calls over one domain, at most NEAR apart, that read one tensor as one type, in the order of the program; and their kernels over the
     same axes."""
     groups: dict[Dim, list[tuple[int, Call]]] = {}
+    outputs = dict(calls.outputs)
+    in_place = {t for w in calls.source.written for t in (w.input, outputs[w.output])}  # kernels that write there read nothing else of it
     for n, c in enumerate(calls.calls):
-        if c.kernel.kind in KINDS and not any(isinstance(e, Recurrence) for s in c.kernel.stores for e in postorder(s.value)):
+        if c.kernel.kind in KINDS and in_place.isdisjoint(c.args.values()) and not _apart(c.kernel):
             groups.setdefault(_points(c.kernel), []).append((n, c))
     near = [(i, j, one, other) for g in groups.values() for (i, one), (j, other) in combinations(g, 2) if j - i <= NEAR]
     for _, _, one, other in sorted(near, key=lambda x: x[:2]):
@@ -109,6 +113,13 @@ def _pairs(calls: KernelGraph) -> Iterator[tuple[Call, Call, Kernel, Kernel]]:
         a, b = _over(one.kernel, other.kernel), _over(other.kernel, one.kernel)
         if [x.extent for x in a.axes] == [x.extent for x in b.axes] and _shared(one, other, a, b):
             yield one, other, a, b
+
+
+def _apart(k: Kernel) -> bool:
+    """Whether a kernel is printed in forms that are for it alone: recurrences, and windows that reach over an edge."""
+    nodes = [e for s in k.stores for e in postorder(s.value)]
+    folded = [x for e in nodes if isinstance(e, Reduce) for x in postorder(*e.args)]
+    return any(isinstance(e, Recurrence) for e in nodes) or any(isinstance(x, Load) and x.guard for x in folded)
 
 
 def _points(k: Kernel) -> Dim:
