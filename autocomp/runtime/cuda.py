@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from autocomp.runtime.lanes import Lanes, usable
 from autocomp.runtime.plan import Slots, arena, on_host, runs_on_host, size_of
 from autocomp.runtime.repeated import Repeated, Rows, repeated
 from autocomp.targets.source import KernelSource, TensorMap
+
+if TYPE_CHECKING:
+    from autocomp.runtime.plain_cuda import PlainCuda
 
 DESCRIPTORS = 4096  # of bulk copies that are kept: the oldest go first
 ALIGNED = 16  # bytes: the widest access of a kernel, and what bulk copies want
@@ -91,7 +94,11 @@ class CudaExecutor:
         self._lock = Lock()
         self._fixed: dict[str, Any] | None = None
         self._descriptors: dict[Any, Any] = {}
-        self.plain: Callable[[CudaExecutor, tuple[Any, ...]], list[Any] | None] | None = None  # `PlainCuda`, where calls are such
+        self.plain: PlainCuda | None = None  # where calls are such
+
+    def __del__(self) -> None:
+        if (plain := self.__dict__.get("plain")) is not None:
+            plain.leave()
 
     @property
     def stream(self) -> Any:

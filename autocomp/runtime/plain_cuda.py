@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from weakref import proxy
 
 import numpy as np
 
@@ -43,12 +45,13 @@ class PlainCuda:
 
     def __init__(self, executor: CudaExecutor) -> None:
         calls = executor.calls
-        self._run = OnStream(executor)
+        self._run = OnStream(proxy(executor))  # which has this object: it goes with the last program that has it
         self._names = [n.attrs["name"] for n in calls.source.inputs]
         self._numpy = [n.type.dtype.numpy for n in calls.source.inputs]
         self._symbols = sorted({d.name for n in calls.source.inputs for d in n.type.shape if isinstance(d, Sym) and not d.is_computed})
         self._ready: dict[tuple[Shape, ...], _Ready] = {}
         self._device = executor.device.device_id
+        self._elsewhere = False  # calls were queued on streams that the default stream is not ordered with
         self._here = threading.local()  # threads of the host in which the device is the current one
         self._torch: Any = None
         self._taken: list[Any] = []  # torch's element types of the inputs,
@@ -107,8 +110,16 @@ class PlainCuda:
         except RuntimeError:  # no memory, which `run` says
             return None
         handle = torch._C._cuda_getCurrentRawStream(self._device)
+        self._elsewhere |= handle != 0
         self._run(ready.key, pointers, [x.data_ptr() for x in outputs], room.data_ptr() if room is not None else 0, handle)
         return outputs
+
+    def leave(self) -> None:
+        """Wait for what other streams still run: it reads weights and scratch that go with the executor, in its own stream's order."""
+        if self._elsewhere:
+            with suppress(Exception):  # in a forked child, and where the interpreter ends
+                usable("")
+                self._torch.cuda.synchronize(self._device)
 
     def _of_torch(self, executor: CudaExecutor) -> Any:
         """torch, once it is imported and has all of the program's element types."""
@@ -132,5 +143,5 @@ class PlainCuda:
             return
         key = tuple(values[s] for s in self._symbols)
         while len(self._ready) >= KEPT:
-            self._ready.pop(next(iter(self._ready)), None)
+            self._ready.pop(next(iter(self._ready), ()), None)
         self._ready[shapes] = _Ready(key, tuple(shape_of(calls.tensors[t], values) for _, t in calls.outputs), self._run.room(key))
