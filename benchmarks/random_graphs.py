@@ -4,8 +4,8 @@ Each graph is compiled and run twice (the second time over an arena filled with 
 before it is written shows), every output compared with the float64 reference. A graph fails if an error is larger than its
 tolerance and than `NOISE` times the error that NumPy makes in the graph's own types: random graphs may be ill-conditioned.
 
-With a GPU's target (cuda:h200, maca:c500) sizes are those at which its kernels change their form. Where its device is here, programs run
-on it, every buffer filled with 0xFF bytes first; elsewhere the printed kernels run on the CPU model of autocomp/simulate/simt_model.py,
+With another target (cuda:h200, maca:c500, ascend:910b1) sizes are those at which its kernels change their form. Where its device is here, programs run
+on it, every buffer filled with 0xFF bytes first; elsewhere the printed kernels run on the model of their machine (autocomp/simulate), a GPU's
 with asynchronous work done as late and as early as the plan allows. Graphs that the target refuses with a reason are counted apart.
 """
 
@@ -59,7 +59,8 @@ def model_object() -> tuple[Path, Any]:
 
 
 def on_the_model(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """A GPU's printed kernels on the CPU model, with asynchronous work late, then early."""
+    """Printed kernels on the model of their machine; a GPU's with asynchronous work late, then early."""
+    from autocomp.simulate.ascend_model import AscendExecutor
     from autocomp.simulate.simt_model import ModelExecutor
 
     if any(c.kernel.opaque for c in program.calls.calls):
@@ -67,6 +68,8 @@ def on_the_model(program: Any, feed: dict[str, np.ndarray]) -> list[dict[str, np
     if not program.calls.calls:
         return []
     with tempfile.TemporaryDirectory() as folder:
+        if program.target.name == "ascend":
+            return [AscendExecutor(program, Path(folder)).run(feed)]
         executor = ModelExecutor(program, Path(folder), model_object()[0])
         out = []
         for executor.late in (True, False):

@@ -102,6 +102,9 @@ def looked_up(v: Transfers, name: str, e: Gather, kind: str, lane: str) -> Opera
     if kind != "full" or len(sizes) < len(t.shape) or not (t.dtype.is_float or t.dtype == I32) or not known:
         raise UnsupportedOp(f"elements of {t.name} are looked up one by one along axis {lane}", where=v.p.name,
                             hint="vector cores look up floats and i32 of rows of a known size")  # fmt: skip
+    if any(lane in index.index.names() for index in e.index[:-1]):  # type: ignore[attr-defined]
+        raise UnsupportedOp(f"each element of a row of {t.name} is looked up in another row, along axis {lane}", where=v.p.name,
+                            hint="vector cores take elements of one row at a time")  # fmt: skip
     step, offset = {a: 0 for a, _ in v.g.rows}, 0
     for i, index in enumerate(e.index[:-1]):
         apart = prod(sizes[i + 1 :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import autocomp
@@ -55,3 +56,13 @@ def test_elements_of_other_rows_are_not_copied_as_rows(tmp_path):
 def test_other_integers_are_the_scalar_units():
     text = "graph g\ninput t: i64[30, 65]\ninput i: i32[20]\n%0 = gather(t, i, axis=1)\noutput out = %0\n"
     assert "instruction scalar" in autocomp.optimize(text, target="ascend:910b").source()
+
+
+@needs_compiler
+def test_one_element_of_each_row_is_not_looked_up_in_the_first(tmp_path):
+    """x[:, :, [7]]: the rows lie along the lanes, so each lane has a row of its own."""
+    text = "graph g\ninput x: f16[6, 1, 17, 264]\ninput i: i64[1]\n%0 = gather(x, i, axis=3)\noutput out = %0\n"
+    program = autocomp.optimize(text, target="ascend:910b1")
+    program.executor = AscendExecutor(program, tmp_path)
+    x = np.random.default_rng(3).standard_normal((6, 1, 17, 264)).astype(np.float16)
+    np.testing.assert_array_equal(np.asarray(program.run({"x": x, "i": np.array([-9])})["out"]), x[..., [-9]])
