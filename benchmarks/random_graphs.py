@@ -4,9 +4,10 @@ Each graph is compiled and run twice (the second time over an arena filled with 
 before it is written shows), every output compared with the float64 reference. A graph fails if an error is larger than its
 tolerance and than `NOISE` times the error that NumPy makes in the graph's own types: random graphs may be ill-conditioned.
 
-With another target (cuda:h200, maca:c500, ascend:910b1) sizes are those at which its kernels change their form. Where its device is here, programs run
-on it, every buffer filled with 0xFF bytes first; elsewhere the printed kernels run on the model of their machine (autocomp/simulate), a GPU's
-with asynchronous work done as late and as early as the plan allows. Graphs that the target refuses with a reason are counted apart.
+With another target (cuda:h200, maca:c500, ascend:910b1) sizes are those at which its kernels change their form. Where its device is here,
+programs run on it, every buffer filled with 0xFF bytes first; elsewhere the printed kernels run on the model of their machine
+(autocomp/simulate), a GPU's with asynchronous work done as late and as early as the plan allows. Graphs that the target refuses with a
+reason are counted apart.
 """
 
 from __future__ import annotations
