@@ -136,6 +136,8 @@ class VectorPart(Transfers, Expressions):
         """state = fn(state, x), in place."""
         if fn not in table()["binary"] or (state.kind, state.lane) != (x.kind, x.lane):
             raise UnsupportedOp(f"'{fn}' of a {state.kind} and a {x.kind} into a state", where=self.p.name)
+        if (state.element == WORD) != (x.element == WORD):
+            raise UnsupportedOp(f"'{fn}' of a word and a number in single precision", where=self.p.name)
         if state.element == WORD:
             words.combined(self, fn, state, x)
             return

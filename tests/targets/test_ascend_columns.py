@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import numpy as np
 import pytest
+from autocomp.targets.simt.expressions import _F16
 
 import autocomp
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
@@ -66,3 +69,17 @@ def test_one_element_of_each_row_is_not_looked_up_in_the_first(tmp_path):
     program.executor = AscendExecutor(program, tmp_path)
     x = np.random.default_rng(3).standard_normal((6, 1, 17, 264)).astype(np.float16)
     np.testing.assert_array_equal(np.asarray(program.run({"x": x, "i": np.array([-9])})["out"]), x[..., [-9]])
+
+
+@needs_compiler
+def test_words_are_not_combined_with_single_precision(tmp_path):
+    """The least of integers that a cast made 64 bits wide: text that no compiler takes. It is the scalar unit's."""
+    body = '%0 = cast(x, to="i64")\n%1 = reduce_min(%0, axes=[0, 2], keepdims=False)'
+    program = autocomp.optimize(f"graph g\ninput x: i32[6, 1, 10, 24]\n{body}\noutput out = %1\n", target="ascend:910b1")
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=5)
+
+
+@pytest.mark.parametrize("fn", sorted(_F16))
+def test_the_scalar_unit_has_the_functions_of_f16(fn):
+    assert f"ac_{fn}_f16(" in files("autocomp.targets").joinpath("ascend", "include", "autocomp_ascend_scalar.h").read_text()

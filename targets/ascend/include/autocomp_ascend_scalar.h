@@ -298,6 +298,8 @@ AC_S float ac_turn(float x, int32_t more) {  // sin(x + more * pi/2)
 }
 AC_S float ac_sin(float x) { return ac_turn(x, 0); }
 AC_S float ac_cos(float x) { return ac_turn(x, 1); }
+AC_S float ac_sin_f16(float x) { return ac_sin(x); }
+AC_S float ac_cos_f16(float x) { return ac_cos(x); }
 AC_S float ac_tan(float x) {
   if (ac_isnan(x) || ac_isinf(x)) return ac_nan<float>();
   int32_t q;
