@@ -60,18 +60,16 @@ def joined(calls: KernelGraph, schedules: Schedules, rules: RuleSet, chip: Chip,
         return calls, schedules
     refused: set[frozenset[str]] = set()  # pairs of signatures
     schedules = dict(schedules)
-    found = True
+    begun, found = calls, True
     while found and not current().passed("siblings", "kernels beside each other"):
         found = False
         for one, other, *over in _pairs(calls):
             pair = frozenset((one.kernel.signature, other.kernel.signature))
-            rule = None if pair in refused else _admitted(mine, one, other, options)
-            if rule is None:
+            around = None if pair in refused else _around(calls.calls, one, other)
+            rule = None if around is None else _admitted(mine, one, other, options)
+            if around is None or rule is None:
                 continue
             new = _together(one, other, over, rule, {c.kernel.name for c in calls.calls})
-            ordered = _ordered(calls.calls, one, other, new)
-            if ordered is None:
-                continue
             told = Trace()
             best = choose.choose_schedules([new.kernel], rules, chip, options, told, admit, memo, {}, issued).get(new.kernel.signature)
             scalar = [schedules[c.kernel.signature][0].instruction == SCALAR for c in (one, other)]
@@ -89,11 +87,13 @@ def joined(calls: KernelGraph, schedules: Schedules, rules: RuleSet, chip: Chip,
             trace.events += told.events
             known = next((c.kernel for c in calls.calls if c.kernel.signature == new.kernel.signature), None)
             if known is not None:
-                ordered = tuple(replace(c, kernel=known, name=known.name) if c is new else c for c in ordered)
+                new = replace(new, kernel=known, name=known.name)
             schedules[new.kernel.signature] = best
-            calls, found = replace(calls, calls=ordered, predicted=calls.predicted - apart + best[1].seconds), True
+            in_front, behind = around
+            calls, found = replace(calls, calls=(*in_front, new, *behind), predicted=calls.predicted - apart + best[1].seconds), True
             break
-    check_kernel_graph(calls)
+    if calls is not begun:
+        check_kernel_graph(calls)
     return calls, {s: schedules[s] for s in dict.fromkeys(c.kernel.signature for c in calls.calls if not c.kernel.opaque)}
 
 
@@ -232,26 +232,17 @@ def _name(a: Kernel, b: Kernel, taken: set[str]) -> str:
     return unique
 
 
-def _ordered(calls: tuple[Call, ...], one: Call, other: Call, new: Call) -> tuple[Call, ...] | None:
-    """The calls with `new` in the place of both, where no call between needs one and is needed by the other; else None."""
-    out: list[Call] = []
-    late: list[Call] = []  # between the two, and in need of the first
-    made: set[str] = set()
-    inside = False
-    for c in calls:
-        if c is one:
-            inside, made = True, _made(one)
-        elif c is other:
-            if not made.isdisjoint(_read(other)):
-                return None
-            out += [new, *late]
-            inside = False
-        elif inside and not made.isdisjoint(_read(c)):
+def _around(calls: tuple[Call, ...], one: Call, other: Call) -> tuple[list[Call], list[Call]] | None:
+    """The calls in front of and behind one in the place of both; None where the second needs the first, or a call between that does."""
+    first, second = (next(n for n, c in enumerate(calls) if c is x) for x in (one, other))
+    in_front, late, made = list(calls[:first]), list[Call](), _made(one)
+    for c in calls[first + 1 : second]:
+        if made.isdisjoint(_read(c)):
+            in_front.append(c)
+        else:
             late.append(c)
             made |= _made(c)
-        else:
-            out.append(c)
-    return tuple(out)
+    return (in_front, [*late, *calls[second + 1 :]]) if made.isdisjoint(_read(other)) else None
 
 
 def _made(c: Call) -> set[str]:

@@ -1,9 +1,8 @@
 """What fusion, tiling and scheduling rules must look like: they move no values, so nothing but their form can be wrong.
 
 A fusion rule is an instance of load(store(?k)) = ?k, or of beside(store(?j), store(?k)) = store(?j, ?k): two kernels of which neither needs
-the other are one that stores both. A tiling rule gives a form of
-kernel a schedule, a scheduling rule gives a schedule another one, or a recurrence a move; a rule of directives names what a schedule's code
-does beside.
+the other are one that stores both. A tiling rule gives a form of kernel a schedule, a scheduling rule gives a schedule another one, or a
+recurrence a move; a rule of directives names what a schedule's code does beside.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from autocomp.ir.scans import as_scans
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import I32, I64
 from autocomp.loops.one_load import one_load
-from autocomp.tile.monoid_step import MonoidStep, base_axes, no_element, same_fold
+from autocomp.tile.monoid_step import MonoidStep, base_key, no_element, same_fold
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, dense
 from autocomp.tile.spread import spread_operands
 from autocomp.tile.tails import vanishes
@@ -193,8 +193,8 @@ class Deriver(Values):
             return {"acc": self.accumulator[id(before)]}
         m = MONOIDS[e.monoid]
         key = self.ordered(self.key_axes(e))
-        base = {s: self.ordered(base_axes(self, e, lift) & frozenset(key)) for s, _, lift in m.base}
-        st = {s: self.put("fill", s, self.state_dtype(e), base[s], expr=start(m, op, self.state_dtype(e))) for s, op, _ in m.base}
+        dtype = self.state_dtype(e)
+        st = {s: self.put("fill", s, dtype, base_key(self, e, lift), expr=start(m, op, dtype)) for s, op, lift in m.base}
         for s, lift, _ in m.modules:
             st[s] = self.put(
                 "fill", s, self.state_dtype(e), self.ordered(self.free[id(e)]) if lift in m.operands[1:] else key, expr=0.0

@@ -67,14 +67,12 @@ class MonoidStep:
     def _bases(self, m: Monoid, v: str, scale: Const | None) -> dict[str, str]:
         """The base's new values; of a base that nothing is kept relative to, the state itself."""
         d, e, first = self.d, self.e, m.operands[0]
-        key = d.ordered(d.key_axes(e))
         new: dict[str, str] = {}
-        whole = key
         every = self.carried or bool(m.pick) or any(self._asked(s) for s, *_ in m.modules)
         for s, op, lift in m.base:
             if not every and not self._asked(s):
                 continue
-            key = d.ordered(base_axes(d, e, lift) & frozenset(whole))
+            key = base_key(d, e, lift)
             if counted := self._counted(s, op, lift, key):
                 new[s] = self._joined(s, op, counted, key) if self.carried else counted
                 continue
@@ -300,6 +298,11 @@ def base_axes(d: Values, e: Reduce, lift: str) -> frozenset[str]:
     if told is not None:
         return free & d.free[id(told)]
     return frozenset() if lift == "1" else free  # a count of the reduced axes' elements
+
+
+def base_key(d: Values, e: Reduce, lift: str) -> tuple[str, ...]:
+    """The axes of a base, which it keeps, in order."""
+    return d.ordered(base_axes(d, e, lift) & d.key_axes(e))
 
 
 def same_fold(a: Reduce | Contract, b: Reduce | Contract) -> bool:
