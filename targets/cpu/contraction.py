@@ -19,6 +19,7 @@ from autocomp.targets.cpu.packing import Panels
 from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, staged, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import Vector, kind_of
+from autocomp.targets.cpu.words import turns
 
 from autocomp.cost.chip import F32
 from autocomp.cost.cores import PART, lone_column
@@ -498,7 +499,12 @@ def word_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> int
     assert s is not None
     if (w := staged(nest, c, s)) is None:
         return 0
-    return w.elements + (tiling_of(nest, c, s, lanes, registers).vectors + 1) * lanes * max(x.step for x in w.lines)
+    t = tiling_of(nest, c, s, lanes, registers)
+    behind = (t.vectors + 1) * lanes * max(x.step for x in w.lines)  # vectors of the last panel that hold no columns are read too
+    if t.wide:
+        line = int(nest.extent[s.col])  # type: ignore[call-overload]
+        behind += (t.vectors * lanes // line + 2 + turns(line, lanes)) * w.apart(t.wide)
+    return w.elements + behind
 
 
 def aside_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> int:

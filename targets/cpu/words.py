@@ -3,13 +3,16 @@
     panel[r1][r2][q][i2] = bytes 4q .. 4q + 3 of x[.., i1 + r1 - 1, i2 + r2 - 1], each read where it lies inside
     ->  words[q][u1][u2] = bytes 4q .. 4q + 3 of x[.., u1 - 1, u2 - 1]
         panel[r1][r2][q][i2] = words[q][i1 + r1][i2 + r2]
+
+A panel may hold columns of several lines. Their words then lie apart by as much from each line to the next, so that a vector of them is one
+read for each line in it, of which lanes are taken by masks made once a panel.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.cpu.expressions import CTYPE
@@ -57,6 +60,11 @@ class Words:
     @property
     def elements(self) -> int:
         return -(-self.size // WORD) * self.places
+
+    def apart(self, row: str) -> int:
+        """Words from one step along an axis of results to the next."""
+        at = next(i for i, x in enumerate(self.lines) if x.row == row)
+        return self.lines[at].step * prod(x.count for x in self.lines[at + 1 :])
 
 
 def words_of(nest: Nest, c: Contraction, s: Shape) -> Words | None:
@@ -112,6 +120,12 @@ def _slide(nest: Nest, lines: list[Line], v: View, s: Shape) -> bool:
     return others <= {*rows} and len({*rows}) == len(rows) and s.col == lines[-1].row
 
 
+def turns(line: int, lanes: int) -> int:
+    """Lines that begin inside of a vector at most, where vectors of `lanes` columns go on over lines of `line` columns."""
+    near = gcd(line, lanes)  # beginnings are multiples of it
+    return (lanes - 2 * near) // line + 1 if near < lanes else 0
+
+
 def _inside(c: Contraction, axis: str) -> bool:
     return c.loop is not None and axis in c.loop.axes
 
@@ -125,7 +139,7 @@ def _line(nest: Nest, at: Aff, taps: frozenset[str], extent: object) -> Line | N
     step = at.coef(row) if row else 1
     length = min(nest.tile.get(row, int(nest.extent[row])), int(nest.extent[row])) if row else 1
     reach = sum(at.coef(x) * (int(e) - 1) for x, e in sizes.items() if x in taps)  # type: ignore[call-overload]
-    return Line(at, row, step, step * (length - 1) + reach + 1, 0, extent)
+    return Line(at, row, step, step * (length - 1) + max(reach + 1, step), 0, extent)
 
 
 def _taps(nest: Nest, line: Line) -> int:
@@ -214,37 +228,45 @@ class WordsPrinter:
 
     # ---- rows of panels
     def start(self) -> None:
-        """Where the columns of the current panel begin."""
-        if self.panels.wide:
-            col, wide = self.panels.s.col, self.panels.wide
-            width = self.panels.nest.extent[col]
-            self.p.w(f"const long {wide}_p = {col}_p/{width}, {col}_l = {col}_p - {wide}_p*{width};")
+        """Where the columns of each vector of the current panel begin, and the lanes from which they are those of the next lines."""
+        p, k = self.p, self.panels
+        if not k.wide:
+            return
+        col, wide, width = k.s.col, k.wide, k.nest.extent[k.s.col]
+        first, steps = self._first(wide), (self.w.apart(wide), self.w.apart(col))
+        for j in range(k.nv):
+            at = f"({col}_p + {j * p.lanes})" if j else f"{col}_p"
+            line = f"({at}/{width} - {first})" if first != "0" else f"{at}/{width}"
+            p.w(f"const long x{j} = {at} % {width}, at{j} = {line}*{steps[0]} + x{j}*{steps[1]};")
+            for n in range(1, turns(int(width), p.lanes) + 1):  # type: ignore[call-overload]
+                p.w(f"const vm turn{j}_{n} = vi_iota() >= vi_set((int32_t)({n * int(width)} - x{j}));")  # type: ignore[call-overload]
 
     def row(self, at: str) -> None:
         """One row of a panel: words of the steps from `at` on."""
         p, k = self.p, self.panels
-        last, lanes = self.w.lines[-1], p.lanes
-        load = lambda a: f"vi_load({a})" if last.step == 1 else f"vi_strided({a}, {last.step})"
+        step, lanes = self.w.lines[-1].step, p.lanes
+        load = lambda a: f"vi_load({a})" if step == 1 else f"vi_strided({a}, {step})"
         if not k.wide:
             p.w(f"const int32_t *from = words + ({self._place(at, {k.s.col: f'{k.s.col}_p'})});")
-            p.w(" ".join(f"vi_store(out + {j * lanes}, {load(f'from + {j * lanes * last.step}')});" for j in range(k.nv)))
-            p.w(f"out += {k.nr};")
-            return
-        col, wide = k.s.col, k.wide
-        p.w(f"long y = {wide}_p, x = {col}_l;")
-        with p.block(f"for (long done = 0; done < {col}_n; y++, x = 0)"):
-            p.w(f"const long n = ac_min({k.nest.extent[col]} - x, {col}_n - done);")
-            p.w(f"const int32_t *from = words + ({self._place(at, {col: 'x', wide: 'y'})});")
-            p.w(f"for (long u = 0; u < n; u += {lanes}) vi_store(out + done + u, {load(f'from + u*{last.step}')});")
-            p.w("done += n;")
+            p.w(" ".join(f"vi_store(out + {j * lanes}, {load(f'from + {j * lanes * step}')});" for j in range(k.nv)))
+        else:
+            width = int(k.nest.extent[k.s.col])  # type: ignore[call-overload]
+            on = self.w.apart(k.wide) - width * self.w.apart(k.s.col)  # from a line's end to the next one's begin
+            p.w(f"const int32_t *from = words + ({self._place(at, {k.s.col: '', k.wide: ''})});")
+            for j in range(k.nv):
+                q = load(f"from + at{j}")
+                for n in range(1, turns(width, lanes) + 1):
+                    q = f"vi_select(turn{j}_{n}, {load(f'from + at{j} + {n * on}')}, {q})"
+                p.w(f"vi_store(out + {j * lanes}, {q});")
         p.w(f"out += {k.nr};")
 
     def _place(self, at: str, rows: dict[str, str]) -> str:
+        """Where the words of the steps from `at` on begin, rows of lines as in `rows` ("": the first)."""
         text = f"({at})/{WORD}"
         for x in self.w.lines:
             row = rows.get(x.row, x.row)
             first = self._first(x.row)
-            terms = [f"({row}{f' - {first}' if first != '0' else ''})*{x.step}"] if x.row else []
+            terms = [f"({row}{f' - {first}' if first != '0' else ''})*{x.step}"] if row else []
             terms += [f"{a}*{n}" for a, n in x.at.terms if a != x.row]
             text = f"({text})*{x.count} + {' + '.join(terms) or '0'}"
         return text

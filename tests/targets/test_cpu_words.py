@@ -11,6 +11,7 @@ import autocomp
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import I8, U8, TensorType
+from tests.helpers.c_driver import AVX512, for_machine
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -23,6 +24,7 @@ SHAPES = {
     "channels that fill no word": (1, 13, 9, (8, 21), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw"),
     "steps of two": (1, 16, 9, (15, 41), (5, 3), (2, 2), (1, 1), (2, 1), (2, 1), 1, "nchw"),
     "steps of three and dilated": (1, 16, 9, (20, 31), (5, 5), (1, 3), (2, 1), (0, 3), (4, 0), 1, "nchw"),
+    "steps wider than the window": (1, 16, 9, (15, 41), (3, 1), (1, 3), (1, 1), (1, 0), (1, 0), 1, "nchw"),
     "borders wider than the image": (1, 8, 9, (1, 2), (3, 3), (1, 1), (1, 1), (3, 4), (2, 5), 1, "nchw"),
     "two images": (2, 8, 9, (10, 18), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw"),
     "two groups": (1, 16, 18, (10, 18), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 2, "nchw"),
@@ -68,6 +70,14 @@ def test_words_are_used_and_said_to_be(form):
     program = run(graph, x, threads=1)[0]
     assert "stage_windows" in program.kernels[0].schedule and "words + (" in program.source()
     assert RULE in program.explain(why=program.kernels[0].name)
+
+
+@pytest.mark.parametrize(("line", "reads"), [(7, 4), (14, 2), (28, 2), (32, 1)])
+def test_vectors_of_several_lines_are_one_read_for_each(line, reads):
+    """Not a loop over lines for each row of a panel."""
+    graph, _ = windows(1, 32, 40, (line, line), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw")
+    row = next(x for x in for_machine(graph, AVX512).source().splitlines() if "vi_store(out + 0," in x)
+    assert row.count("vi_load(") == reads, row
 
 
 @pytest.mark.parametrize(("image", "weights"), [(U8, I8), (I8, I8), (I8, U8), (U8, U8)], ids=str)
