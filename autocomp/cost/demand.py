@@ -64,7 +64,7 @@ class Demand:
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
-    name along a table's last axis; `making`: vector and special operations that make factors."""
+    name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's."""
 
     roles: Roles
     work: Work
@@ -84,6 +84,7 @@ class Demand:
     wide: float = 0.0
     looked_up: float = 0.0
     making: tuple[float, float] = (0.0, 0.0)
+    in_order: bool = True
 
     @property
     def widest(self) -> int:
@@ -150,7 +151,7 @@ def demand_of(k: Kernel) -> Demand:
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), narrow, words if alike else (0.0, 0.0),
                   _pieces(k, nodes, moved, roles), odd, tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
-                  looked_up=x.looked_up, making=x.making)  # fmt: skip
+                  looked_up=x.looked_up, making=x.making, in_order=k.in_order)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autocomp.forks import kept_property
@@ -58,6 +58,14 @@ class Kernel:
     coded: bool = False
 
     @property
+    def in_order(self) -> bool:
+        """Whether each result lies in memory in the order of the kernel's axes, so that a part of these is a part of it. False where
+        only a number at run time says so."""
+        of = {o.name: o.type.shape for o in self.outputs}
+        axes = [Aff.of(a.name) for a in self.axes], [a.extent for a in self.axes]
+        return all(not s.guard and _place(s.index, of[s.tensor]) == _place(*axes) for s in self.stores)
+
+    @property
     def by_reference(self) -> bool:
         """Whether it runs as the op table has it, on the host."""
         return bool(self.opaque) and not self.coded
@@ -67,6 +75,14 @@ class Kernel:
         """The signature, which names its symbols, and beside it their bounds: what keys of stored results are made of."""
         symbols = {d for a in (*self.inputs, *self.outputs) for d in a.type.shape if isinstance(d, Sym)}
         return [self.signature, *sorted(map(repr, symbols))]
+
+
+def _place(index: Sequence[Aff], shape: Sequence[Dim]) -> tuple[Aff, ...]:
+    """An element's number in its tensor; behind a dimension known at run time, one for each such."""
+    out = [Aff.of(0)]
+    for i, d in zip(index, shape):
+        out = [*out[:-1], out[-1] * d + i] if isinstance(d, int) else [*out, i]
+    return tuple(out)
 
 
 def dims_of(kernel: Kernel) -> tuple[Dim, ...]:

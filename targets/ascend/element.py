@@ -4,6 +4,7 @@
 
 The tile program is the kernel's own with tiles of one element, so every value is a variable. Reads go through the unit's cache, which is
 emptied first; results collect in unified buffer and leave in runs (`ac_put`). Any type that the unit computes, any index, any reduction.
+Where copies are of whole blocks (`blocks.py`) the share of a core is a multiple of them, and one core makes results in another order.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from autocomp.targets.ascend.blocks import BLOCK, by_blocks
+from autocomp.targets.ascend.blocks import HEADER as BLOCKS
 from autocomp.targets.ascend.tables import table
 from autocomp.targets.cpu.expressions import CTYPE, guard_text
 from autocomp.targets.cpu.flat import View
@@ -47,14 +50,16 @@ def element_program(kernel: Kernel) -> TileProgram:
 def emit_elements(kernel: Kernel, chip: Chip, header: tuple[str, ...]) -> KernelSource:
     """The kernel on scalar units. Raises UnsupportedOp for what has no tile program."""
     p = element_program(kernel)
-    return _Printer(p, lower(p), chip).source(header)
+    grid = p.body[0].axes if p.body and isinstance(p.body[0], Loop) and p.body[0].kind == "grid" else ()
+    ordered = kernel.in_order and grid == tuple(a.name for a in kernel.axes)[: len(grid)]
+    return _Printer(p, lower(p), chip, ordered).source(header)
 
 
 class _Printer:
     """Statements of one-element tiles as C++ text."""
 
-    def __init__(self, p: TileProgram, nest: Nest, chip: Chip) -> None:
-        self.p, self.nest, self.chip = p, nest, chip
+    def __init__(self, p: TileProgram, nest: Nest, chip: Chip, ordered: bool) -> None:
+        self.p, self.nest, self.chip, self.ordered = p, nest, chip, ordered
         self.known: dict[str, str] = {}  # values that are copies, by the variables that hold them just now
         self.buffer = {t.name: c_name(t.buffer) for t in p.inputs + p.outputs}
         self.scalar = Scalar(self.read, self.element, c_name, lanes=False)
@@ -63,14 +68,17 @@ class _Printer:
         p, nest = self.p, self.nest
         name = entry_name(p.name)
         inputs, outputs = (tuple(dict.fromkeys(t.buffer for t in ts)) for ts in (p.inputs, p.outputs))
-        cores = self.chip.cores * int(self.chip.limits["vector_cores"])
+        whole = by_blocks(self.chip)
+        cores = 1 if whole and not self.ordered else self.chip.cores * int(self.chip.limits["vector_cores"])
         grid = p.body[0] if p.body and isinstance(p.body[0], Loop) and p.body[0].kind == "grid" else None
         axes = nest.body[0].axes if grid is not None and isinstance(nest.body[0], Loop) else ()
         inner = nest.body[0].body if grid is not None and isinstance(nest.body[0], Loop) else nest.body
-        lines = ["KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);", *self.memories(inputs, outputs)]
+        kind = "AICORE" if "one_core_kind" in self.chip.features else "AIV_ONLY"
+        lines = [f"KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{kind});", *self.memories(inputs, outputs)]
         extents = [str(nest.extent[a]) for a in axes]
         lines.append(f"const int64_t ac_items = {' * '.join(f'int64_t({e})' for e in extents) or '1'};")
-        lines.append("const int64_t ac_share = (ac_items + GetBlockNum() - 1) / GetBlockNum();")
+        share = "(ac_items + GetBlockNum() - 1) / GetBlockNum()"
+        lines.append(f"const int64_t ac_share = {f'({share} + {BLOCK - 1}) / {BLOCK} * {BLOCK}' if whole else share};")
         lines.append("const int64_t ac_first = GetBlockIdx() * ac_share;")
         lines.append("for (int64_t ac_item = ac_first; ac_item < ac_items && ac_item < ac_first + ac_share; ++ac_item) {")
         behind = "ac_item"
@@ -85,15 +93,16 @@ class _Printer:
         arguments = [*(f"GM_ADDR {c_name(b)}" for b in (*inputs, *outputs)), *(f"int64_t {s}" for s in nest.sizes)]
         signature = f'extern "C" __global__ __aicore__ void {name}({", ".join(arguments)}) {{'
         text = "\n".join([comment((*header, "", said, "", *show(p).splitlines())), signature, *("  " + x for x in lines), "}", ""])
+        headers = (*HEADERS, *([BLOCKS] if whole else []))
         factors = tuple((p.extent(a), 1) for a in grid.axes) if grid is not None else ()
-        return KernelSource(p.name, text, name, inputs, outputs, nest.sizes, HEADERS, "cpp", launch=Launch((factors,), 1, at_most=cores))
+        return KernelSource(p.name, text, name, inputs, outputs, nest.sizes, headers, "cpp", launch=Launch((factors,), 1, at_most=cores))
 
     def memories(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
         """Tensors in memory, and the runs in which results leave."""
         stored = {t.buffer: element(t.dtype) for t in self.p.inputs + self.p.outputs}
         lines = [x for b in inputs for x in (f"GlobalTensor<{stored[b]}> {c_name(b)}_g;",
                                              f"{c_name(b)}_g.SetGlobalBuffer((__gm__ {stored[b]} *){c_name(b)});")]  # fmt: skip
-        run = int(table()["run"])
+        run = int(table()["run"]) + (BLOCK if by_blocks(self.chip) else 0)
         lines += ["TPipe pipe;", "TBuf<TPosition::VECCALC> ub;", f"pipe.InitBuffer(ub, {run * len(outputs)});", "pipe.Destroy();"]
         for k, b in enumerate(outputs):
             n = c_name(b)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from autocomp.targets import load_target
 from autocomp.targets.ascend.api import api, check
 from autocomp.targets.ascend.blocks import least_run, unusable
 from autocomp.targets.ascend.target import own_names
@@ -15,11 +17,14 @@ from autocomp.targets.ascend.toolchain import headers
 import autocomp
 from autocomp.cost.estimate import estimate
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
+from autocomp.ir.body import Axis, Load, rewrite
 from autocomp.ir.reference import evaluate
 from autocomp.ir.schedule import Schedule
 from autocomp.runtime.inputs import random_inputs
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from autocomp.tile.derive import derive
+from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
@@ -80,7 +85,80 @@ def test_what_the_chip_does_not_have_is_neither_printed_nor_in_its_header():
                           (graph({"a": "i32[64, 64]"}, "%0 = neg(a)"), "a has elements of type i32|in0 has elements of type i32"),
                           (graph({"a": "f32[6, 37]"}, "%0 = pad(a, lo=[0, 3], hi=[1, 2], value=1)"), "begins within a block")):  # fmt: skip
         with pytest.raises(UnsupportedOp, match=refusal):
-            autocomp.optimize(text, target="ascend:310p")
+            autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+
+
+# Results that cores share by whole blocks: integers, functions, floats of 16 bits, turned tiles, borders, running sums.
+ELEMENTS = """graph g
+input a: i64[7, 13]
+input b: f32[9, 37]
+input c: bf16[5, 19]
+input d: i8[6, 37]
+input e: f16[6, 12]
+%0 = add(a, a)
+%1 = sin(b)
+%2 = transpose(c, perm=[1, 0])
+%3 = pad(d, lo=[0, 3], hi=[1, 2], value=1)
+%4 = cumsum(e, axis=1, exclusive=False, reverse=False)
+output x = %0
+output y = %1
+output z = %2
+output v = %3
+output w = %4
+"""
+
+
+@needs_compiler
+def test_what_has_no_other_form_is_computed_element_by_element(tmp_path):
+    program = autocomp.optimize(ELEMENTS, target="ascend:310p")
+    assert all("ac_read_anew" in s.text and "KERNEL_TYPE_AICORE" in s.text for s in program.printed.values())
+    program.executor = AscendExecutor(program, tmp_path, blocks=3)
+    program.verify(seed=fresh.seed())
+
+
+def turned(n, m):
+    """A kernel that stores row by row what it computes column by column."""
+    text = graph({"x": f"i32[{n}, {m}]"}, "%0 = floordiv(x, const(3, i32))")
+    kernel = autocomp.optimize(text, target="ascend:310p").calls.calls[0].kernel
+    (x,), (y,), (s,) = kernel.inputs, kernel.outputs, kernel.stores
+    axes = tuple(Axis(f"i{k}", e) for k, e in enumerate((n, m)))
+    index = tuple(Aff.of(a.name) for a in axes)
+    value = rewrite(s.value, lambda e: replace(e, index=index) if isinstance(e, Load) else e)
+    args = [replace(a, type=replace(a.type, shape=shape)) for a, shape in ((x, (n, m)), (y, (m, n)))]
+    store = replace(s, index=index[::-1], value=value)
+    return replace(kernel, name="turned", axes=axes, inputs=(args[0],), outputs=(args[1],), stores=(store,))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("was", "by"),
+    [("", ""), ("if (r.count) ac_fetch(r, 0, 0);", ""), ("if (last < r.count) ac_fetch(r, last, r.room);", ""),
+     ("(r.count + unit - 1) / unit * 32", "r.count / unit * 32"), ("HardEvent::MTE2_S", "HardEvent::MTE2_V"),
+     ("r.first = at - r.count;", "r.first = at;")],
+)  # fmt: skip
+def test_results_in_another_order_leave_by_one_core_in_blocks_with_their_neighbours(was, by, tmp_path):
+    kernel, program = turned(13, 21), autocomp.optimize(graph({"x": "i64[3]"}, "%0 = add(x, x)"), target="ascend:310p")
+    source = program.target.emit(kernel, Schedule.make({}, instruction="scalar"))
+    assert not kernel.in_order and source.launch.at_most == 1 and was in headers()["autocomp_ascend_scalar.h"]
+    program.printed = {"turned": source}
+    x, y = np.random.default_rng(fresh.seed()).integers(-99, 99, (13, 21), "i4"), np.zeros((21, 13), "i4")
+    executor = AscendExecutor(program, tmp_path, edit_header=lambda t: t.replace(was, by) if was else t)
+    if not was:
+        executor.start(source, [x, y], {})
+        assert np.array_equal(y, (x // 3).T)
+        return
+    with pytest.raises((ModelFailure, AssertionError)):
+        executor.start(source, [x, y], {})
+        assert np.array_equal(y, (x // 3).T)
+
+
+def test_one_core_alone_has_its_price():
+    chip = load_target("ascend:310p").chip
+    kernel, one = turned(64, 128), Schedule.make({}, instruction="scalar")
+    store, out = kernel.stores[0], replace(kernel.outputs[0], type=kernel.inputs[0].type)
+    flat = replace(kernel, outputs=(out,), stores=(replace(store, index=store.index[::-1]),))
+    alone, shared = (dict(estimate(k, one, chip).parts)["scalar unit"] for k in (kernel, flat))
+    assert alone == pytest.approx(8 * shared)
 
 
 @pytest.mark.parametrize(("shape", "tile", "least"), [((64, 65), (8, 64), 1), ((64, 65), (8, 65), 65), ((130, 3), (64, 3), 6),

@@ -94,7 +94,8 @@ AC_ST float ac_round(float x) { return ac_held(ac_stored<T>(x)); }
 AC_ST float ac_read(uint16_t bits) { return ac_held(T{bits}); }
 AC_ST float ac_read(uint8_t bits) { return ac_held(T{bits}); }
 
-// Neighbouring results collect in unified buffer and leave in one copy, byte for byte: what lies beside them is not touched.
+// Neighbouring results collect in unified buffer and leave in one copy: what lies beside them is not touched. A 310P copies whole blocks, so
+// there a run has whole blocks from `first` on, with what lay in memory before and behind it: no other core may write to these.
 template <typename T> struct ac_run {
   LocalTensor<T> held;
   LocalTensor<uint8_t> bytes;
@@ -103,18 +104,47 @@ template <typename T> struct ac_run {
   uint64_t first;
   uint32_t count;
 };
+#if __NPU_ARCH__ == 2002
+// A block of memory, `at` elements behind the run's first, into unified buffer: into the run, or behind all of it (`to` elements on).
+AC_ST void ac_fetch(ac_run<T> &r, uint32_t at, uint32_t to) {
+  SetFlag<HardEvent::S_MTE2>(0);
+  WaitFlag<HardEvent::S_MTE2>(0);
+  DataCopy(r.bytes[to * sizeof(T)], r.to[(r.first + at) * sizeof(T)], 32);
+  SetFlag<HardEvent::MTE2_S>(0);
+  WaitFlag<HardEvent::MTE2_S>(0);
+}
+AC_ST void ac_start(ac_run<T> &r, uint64_t at) {
+  r.count = at % (32 / sizeof(T));
+  r.first = at - r.count;
+  if (r.count) ac_fetch(r, 0, 0);
+}
+AC_ST uint32_t ac_size(ac_run<T> &r) {
+  const uint32_t unit = 32 / sizeof(T), last = r.count / unit * unit;
+  if (last < r.count) ac_fetch(r, last, r.room);
+  for (uint32_t i = r.count; last < r.count && i < last + unit; ++i) r.held.SetValue(i, r.held.GetValue(r.room + i - last));
+  return (r.count + unit - 1) / unit * 32;
+}
+AC_ST void ac_out(ac_run<T> &r, uint32_t size) { DataCopy(r.to[r.first * sizeof(T)], r.bytes, size); }
+constexpr uint32_t ac_spare_bytes = 32;
+#else
+AC_ST void ac_start(ac_run<T> &r, uint64_t at) { r.first = at; }
+AC_ST uint32_t ac_size(ac_run<T> &r) { return r.count * sizeof(T); }
+AC_ST void ac_out(ac_run<T> &r, uint32_t size) { DataCopyPad(r.to[r.first * sizeof(T)], r.bytes, ac_copy(1, size, 0, 0)); }
+constexpr uint32_t ac_spare_bytes = 0;
+#endif
 AC_ST void ac_leave(ac_run<T> &r) {
   if (!r.count) return;
+  const uint32_t size = ac_size(r);
   SetFlag<HardEvent::S_MTE3>(0);
   WaitFlag<HardEvent::S_MTE3>(0);
-  DataCopyPad(r.to[r.first * sizeof(T)], r.bytes, ac_copy(1, r.count * sizeof(T), 0, 0));
+  ac_out(r, size);
   SetFlag<HardEvent::MTE3_S>(0);
   WaitFlag<HardEvent::MTE3_S>(0);
   r.count = 0;
 }
 template <typename T, typename U> AC_S void ac_put(ac_run<T> &r, uint64_t at, U x) {
   if (r.count == r.room || (r.count && at != r.first + r.count)) ac_leave(r);
-  if (!r.count) r.first = at;
+  if (!r.count) ac_start(r, at);
   r.held.SetValue(r.count, T(x));
   ++r.count;
 }
@@ -124,12 +154,16 @@ AC_S void ac_begin(ac_run<T> &r, TBuf<TPosition::VECCALC> &memory, uint32_t at, 
   r.held = ac_at<T>(memory, bytes, at);
   r.bytes = ac_at<uint8_t>(memory, bytes, at);
   r.to = to;
-  r.room = bytes / sizeof(T);
+  r.room = (bytes - ac_spare_bytes) / sizeof(T);
   r.count = 0;
 }
 // What other kernels wrote since this core's cache was filled must not be read from there.
 AC_S void ac_read_anew(const GlobalTensor<uint8_t> &any) {
+#if __NPU_ARCH__ == 2002
+  DataCacheCleanAndInvalid<uint8_t, CacheLine::ENTIRE_DATA_CACHE>(any);
+#else
   DataCacheCleanAndInvalid<uint8_t, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(any);
+#endif
 }
 
 // ---- integers: 0 where the divisor is 0; the least number over -1 wraps to itself; division of an index rounds down

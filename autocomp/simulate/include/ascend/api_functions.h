@@ -693,4 +693,9 @@ void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst) {
   model::called = "DataCacheCleanAndInvalid";
   model::DataCacheCleanAndInvalid<T, entireType, dcciDst>(dst);
 }
+template <typename T, CacheLine entireType>
+void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst) {
+  model::called = "DataCacheCleanAndInvalid";
+  model::DataCacheCleanAndInvalid<T, entireType>(dst);
+}
 }  // namespace AscendC

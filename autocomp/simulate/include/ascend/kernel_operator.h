@@ -195,6 +195,7 @@ namespace model {
 using namespace AscendC;
 const pipe_t *ends(HardEvent e);
 template <typename T, AscendC::CacheLine, AscendC::DcciDst> void DataCacheCleanAndInvalid(const AscendC::GlobalTensor<T> &) {}
+template <typename T, AscendC::CacheLine> void DataCacheCleanAndInvalid(const AscendC::GlobalTensor<T> &) {}
 inline int GetBlockIdx() { return model::core->block; }
 inline int GetBlockNum() { return model::core->blocks; }
 inline int GetSubBlockIdx() { return model::core->sub; }
