@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
-from autocomp.errors import UnsupportedOp  # noqa: E402
+from autocomp.errors import ModelError, UnsupportedOp  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
 from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
 
@@ -16,6 +16,66 @@ aten = torch.ops.aten
 
 def drawn(*shape):
     return torch.from_numpy(np.random.default_rng(3).standard_normal(shape).astype(np.float32))
+
+
+def inner(w, x):
+    """A function of a tensor's elements, summed."""
+    return ((x @ w).sin() * w.tanh().sum()).square().sum()
+
+
+def wanted(f, *xs):
+    """A function's gradient with respect to its first argument by torch's tape, inside of the module."""
+    w = xs[0].detach().requires_grad_()
+    return torch.autograd.grad(f(w, *xs[1:]), w)[0]
+
+
+T = torch.func
+TRANSFORMS = {
+    "grad": lambda w, x: T.grad(inner)(w, x),
+    "of each row": lambda w, x: T.vmap(T.grad(inner), (None, 0))(w, x),
+    "jacrev": lambda w, x: T.jacrev(lambda w: (x @ w).sin())(w),
+    "jacfwd": lambda w, x: T.jacfwd(lambda w: (x @ w).sin() * w.sum())(w),
+    "hessian": lambda w, x: T.hessian(inner)(w, x),
+    "hessian and vector": lambda w, x: T.jvp(lambda v: T.grad(inner)(v, x), (w,), (w.cos(),)),
+    "vjp": lambda w, x: T.vjp(lambda w: (x @ w).softmax(0), w)[1](x[:, 0])[0],
+    "mapped twice": lambda w, x: T.vmap(T.vmap(torch.dot, (None, 0)), (0, None))(x, x + w),
+    "autograd.grad": lambda w, x: wanted(inner, w, x),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_gradients_that_the_module_takes_itself(name):
+    means_the_same(TRANSFORMS[name], drawn(4), drawn(3, 4), atol=1e-4)
+
+
+class Steps(torch.nn.Module):
+    """A step of Newton's method over a buffer; `keep`: what it does with its gradient besides."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.keep, self.calls = keep, 0
+        self.register_buffer("last", drawn(4))
+
+    def forward(self, w, x):
+        g = T.grad(inner)(w, x)
+        self.keep(self, g)
+        return {"step": w - g / (1 + self.last.square())}
+
+
+def test_a_module_that_takes_gradients_keeps_its_structure_and_changes_nothing():
+    x, w = drawn(3, 4), drawn(4)
+    module = Steps(lambda m, g: None).eval()
+    assert load_torch(module, (w, x)).structure.result is not None
+    own = dict(vars(module))
+    for keep in (lambda m, g: setattr(m, "calls", 1), lambda m, g: setattr(m, "of", g), lambda m, g: m.last.add_(g)):
+        with pytest.raises(UnsupportedOp, match="change"):
+            load_torch(Steps(keep).eval(), (w, x))
+    assert vars(module) == own
+
+
+def test_a_choice_by_an_element_of_a_gradient_is_refused():
+    with pytest.raises(ModelError, match="torch cannot export it"):
+        load_torch(Apply(lambda w, x: w if T.grad(inner)(w, x)[0] > 0 else -w).eval(), (drawn(4), drawn(3, 4)))
 
 
 # stride, padding, dilation, groups, padding of the output of a transposed one

@@ -19,6 +19,7 @@ KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default"
         "upsample_linear1d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
         "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input",
         "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec")  # fmt: skip
+TRANSFORMS = ("torch._functorch", "torch._C._functorch", "torch.func", "torch.autograd")
 PURE = "take the state as an input and return the new one"
 
 
@@ -38,7 +39,11 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
         try:
             with _states_in_shape():
                 program = torch.export.export(module, *apart)
+                if any(str(getattr(n.target, "__module__", "")).startswith(TRANSFORMS) for n in program.graph.nodes):
+                    program = _traced(module, *apart)
         except Exception as e:
+            if (program := _tried(module, *apart)) is not None:
+                return program
             if unknown := re.search(r"<class '[\w.<>]*?(\w+)'> in (input|output), which is not a known type", str(e)):
                 raise ModelError(f"torch does not know which tensors a {unknown[1]} holds, which is an {unknown[2]}", where=name,
                                  hint=f"torch.export.register_dataclass({unknown[1]}), or register_pytree_node of torch.utils._pytree, "
@@ -56,6 +61,39 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
             raise UnsupportedOp(f"the module changes itself: {_first_line(w.message).partition('. ')[0]}", where=name, hint=PURE)
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
     return program
+
+
+def _tried(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """`_traced`, None where torch refuses that too: what torch says of its export then names the module's own lines."""
+    try:
+        return _traced(module, examples, named)
+    except UnsupportedOp:
+        raise
+    except Exception:
+        return None
+
+
+def _traced(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A module that takes gradients or maps functions by itself (torch.func, torch.autograd.grad), as a program of the operators that it
+    calls meanwhile: torch.export keeps such transforms as calls, which nothing decomposes. Tensors without elements run through it, so that
+    a choice by an element raises, as in torch.export. Raises UnsupportedOp where attributes of the module are others behind it."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    if named:
+        raise ModelError("keyword arguments", where=type(module).__name__, hint="pass them by position")
+    before = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in module.modules()]
+    with torch.enable_grad():
+        graph = make_fx(module, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
+    changed = False
+    for m, *kept in before:
+        for mine, was in zip((vars(m), m._parameters, m._buffers), kept, strict=True):
+            changed |= {k: id(v) for k, v in mine.items()} != {k: id(v) for k, v in was.items()}
+            mine.clear()
+            mine.update(was)
+    if changed:
+        raise UnsupportedOp("the module changes itself", where=type(module).__name__, hint=PURE)
+    return torch.export.export(graph, examples)
 
 
 @contextmanager

@@ -272,11 +272,12 @@ def _beside(c: Call, x: Node, axis: int, lo: Dim, hi: Dim, value: float) -> Node
 
 
 # ---- making tensors
-@row("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor", "new_zeros", "new_ones", "new_full")
+@row("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor", "new_zeros", "new_ones", "new_full",
+     "_new_zeros_with_same_feature_meta")
 def _full(c: Call, *args: Any, **__: Any) -> Node:
     assert c.out is not None
     kind = c.name.removeprefix("new_").removesuffix("_like")
-    value = 0 if kind == "zeros" else 1 if kind == "ones" else args[0] if kind == "scalar_tensor" else args[-1]
+    value = 0 if "zeros" in kind else 1 if kind == "ones" else args[0] if kind == "scalar_tensor" else args[-1]
     return c.shaped(c.value(value, c.out.dtype))
 
 
