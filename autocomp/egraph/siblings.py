@@ -102,7 +102,8 @@ def _pairs(calls: KernelGraph) -> Iterator[tuple[Call, Call, Kernel, Kernel]]:
     same axes."""
     groups: dict[Dim, list[tuple[int, Call]]] = {}
     outputs = dict(calls.outputs)
-    in_place = {t for w in calls.source.written for t in (w.input, outputs[w.output])}  # kernels that write there read nothing else of it
+    given = [w for w in calls.source.written if not w.copied]
+    in_place = {t for w in given for t in (w.input, outputs[w.output])}  # kernels that write there read nothing else of it
     for n, c in enumerate(calls.calls):
         if c.kernel.kind in KINDS and in_place.isdisjoint(c.args.values()) and not _apart(c.kernel):
             groups.setdefault(_points(c.kernel), []).append((n, c))

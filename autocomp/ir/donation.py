@@ -26,18 +26,14 @@ HINT = "leave it out of donate=[..] and keep what the program returns"
 
 def given_away(graph: Graph, names: Sequence[str]) -> Graph:
     """The graph in which each of these inputs (names or globs) gives its memory to an output: to the one that the model writes into it,
-    else to the nearest output of its type that is computed from it. Raises UnsupportedOp where there is none, and where the model writes
-    into others."""
+    else to the nearest output of its type that is computed from it. What the model writes into others is copied there behind each call.
+    Raises UnsupportedOp where there is none."""
     known = {n.attrs["name"]: n for n in graph.inputs}
     for name in names:
         if not fnmatch.filter(known, name):
             raise UnsupportedOp(f"there is no input '{name}' to donate", where=graph.name, hint=f"inputs: {', '.join(known)}")
     names = [n for n in known if any(fnmatch.fnmatchcase(n, name) for name in names)]
-    for w in graph.written:
-        if w.input not in names:
-            raise UnsupportedOp(f"'{w.input}' is changed in place", where=graph.name,
-                                hint=f"give its memory away: donate=['{w.input}'], or make the module pure")  # fmt: skip
-    written = list(graph.written)
+    written = [w if w.input in names else replace(w, copied=True) for w in graph.written]
     for name in names:
         if name in graph.input_orders:
             lies = list(graph.input_orders[name])
@@ -73,7 +69,7 @@ def in_place(calls: KernelGraph) -> KernelGraph:
     outputs = dict(calls.outputs)
     for w in calls.source.written:
         tensor = outputs[w.output]
-        if tensor == w.input:
+        if tensor == w.input or w.copied:
             continue
         if donated.setdefault(tensor, w.input) != w.input:
             raise UnsupportedOp(f"'{w.input}' and '{donated[tensor]}' get the same value", where=calls.source.name, hint=HINT)

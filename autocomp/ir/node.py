@@ -78,11 +78,13 @@ ParamData = np.ndarray | Callable[[], np.ndarray]
 @dataclass(frozen=True)
 class Written:
     """An output whose value takes an input's memory: the caller gives the input away. `returned`: the model returns it besides; where it
-    does not, it writes into the input and says nothing of it."""
+    does not, it writes into the input and says nothing of it. `copied`: the caller did not give it away, and the value, an output like
+    any other, is copied into the input behind the call."""
 
     output: str
     input: str
     returned: bool = True
+    copied: bool = False
 
 
 class Structure(Protocol):

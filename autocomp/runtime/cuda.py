@@ -212,6 +212,9 @@ class CudaExecutor:
         opaque = on_host(self.calls, self.slots.views)
         if opaque:
             raise AutocompError(f"'{opaque}' runs on the host, so the program cannot be queued as a whole", where=self.calls.source.name)
+        if copied := next((w.input for w in self.calls.source.written if w.copied), ""):
+            raise AutocompError(f"the model writes into '{copied}', where the host copies its new value", where=self.calls.source.name,
+                                hint=f"give its memory away: donate=['{copied}']")  # fmt: skip
         feed = in_memory_order(feed, self.calls.source.input_orders)
         with self._queue():
             pointers, values, keep, _ = self._inputs(feed, as_they_lie=True)

@@ -45,6 +45,26 @@ def dense(x: np.ndarray) -> np.ndarray:
     return x if flags.c_contiguous and flags.aligned else np.array(x, order="C", subok=False)
 
 
+def check_copied(into: Iterable[str], feed: Mapping[str, Any]) -> None:
+    """Raises ModelError where an input that the model writes into cannot take its new value: no array of NumPy or torch, read-only, or in
+    the memory of another input (which then would change, too)."""
+    for name in into:
+        x, where = feed.get(name), f"input '{name}'"
+        if not (of_torch(x) or isinstance(x, np.ndarray)):
+            raise ModelError(f"a {_kind(x)} cannot be written into, and the model does", where=where,
+                             hint=f"give an array of NumPy or torch, or donate=['{name}']")  # fmt: skip
+        if isinstance(x, np.ndarray) and not x.flags.writeable:
+            raise ModelError("the array is read-only, and the model writes into it", where=where, hint="give x.copy()")
+        for other, y in feed.items():
+            if isinstance(x, np.ndarray):
+                shared = isinstance(y, np.ndarray) and np.may_share_memory(x, y)
+            else:
+                shared = of_torch(y) and x is not None and x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+            if other != name and shared:
+                raise ModelError(f"the model writes into it, and input '{other}' lies in the same memory", where=where,
+                                 hint="give one of them as a copy")  # fmt: skip
+
+
 def check_donated(donated: Iterable[str], feed: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> None:
     """Raises ModelError where a donated input is no memory to write into: no array, not dense, read-only, or shared with another input.
     `given`: the arrays of `feed`, as they lie."""

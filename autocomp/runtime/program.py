@@ -23,6 +23,7 @@ from autocomp.options import Options
 from autocomp.runtime.build import build_library, build_objects
 from autocomp.runtime.cuda import CudaExecutor
 from autocomp.runtime.executor import Executor, Timing, constants_of
+from autocomp.runtime.given import check_copied
 from autocomp.runtime.host import HostExecutor
 from autocomp.runtime.later import Later
 from autocomp.runtime.library import source_files
@@ -63,6 +64,14 @@ class KernelInfo:
     matrix: str = ""  # the element type of its products, "" where it has none
 
 
+def _copy(new: Any, into: Any) -> None:
+    """The elements of one tensor into another, of NumPy or torch."""
+    if isinstance(into, np.ndarray):
+        into[...] = new
+    else:
+        into.detach().copy_(new)
+
+
 class Program:
     """`program(x, ...)` takes inputs in order, or by name, and gives the output, or a tuple of them.
 
@@ -89,6 +98,7 @@ class Program:
         self._folded: dict[str, np.ndarray] | None = None
         self.modelled = ""  # what a run on the model of the chip's machine has shown, for the folder's README
         self._inputs = tuple(n.attrs["name"] for n in self.graph.inputs)
+        self._copied = {w.output: w.input for w in self.graph.written if w.copied}
         silent = {w.output for w in self.graph.written if not w.returned}
         self._returned = tuple(name for name, _ in self.graph.outputs if name not in silent)
 
@@ -209,7 +219,7 @@ class Program:
 
     def _called(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         """The outputs in order. Raises ModelError as a call does."""
-        plain = None if named else getattr(self._executor, "plain", None)
+        plain = None if named or self._copied else getattr(self._executor, "plain", None)
         if plain is not None and (made := plain(self._executor, args)) is not None:
             return made  # type: ignore[no-any-return]
         names = self._inputs
@@ -223,7 +233,13 @@ class Program:
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name, for names that are no identifiers too; of a donated input the array that was given. Raises ModelError on a
         missing input, a wrong dtype or shape."""
-        return self._running().run(feed)
+        if not self._copied:
+            return self._running().run(feed)
+        check_copied(self._copied.values(), feed)
+        found = self._running().run(feed)
+        for made, name in self._copied.items():
+            _copy(found[made], feed[name])
+        return found
 
     def profile(self, feed: Mapping[str, Any], repeat: int = 10) -> Timing:
         """Time whole calls, and each kernel's launches inside a call (median over `repeat`)."""
