@@ -61,10 +61,13 @@ class ContractionPrinter(Panels):
             self.nested(self.left, lambda: self.column_panels(self._panel))
 
     def _strewn(self) -> bool:
-        """Do columns lie apart in what is packed or stored? Then panels go outermost: the next step along another axis finds their
-        lines in the first cache."""
+        """Do columns lie in lines of their own in what is packed or stored, or other axes between them? Then panels go outermost: the
+        next step along another axis finds their lines in the first cache. Every other element of an image does not."""
         used = [self.packed(m) for m in self.c.mmas] + [e.dst for e in self.c.epilogue if e.op == "store"]
-        return any(x in self.nest.views and self.nest.views[x].flat.stride(self.s.col) not in (0, 1) for x in used)
+        between = lambda y, x: isinstance(y, int) and 0 < abs(y) < abs(x)
+        apart = lambda flat, x: not isinstance(x, int) or abs(x) >= LINE or any(between(flat.stride(y), x) for y in self.left)
+        flats = [self.nest.views[x].flat for x in used if x in self.nest.views]
+        return any(apart(f, x) for f in flats if (x := f.stride(self.s.col)) not in (0, 1))
 
     def span(self, axis: str) -> tuple[str, str]:
         if self.part and axis == self.s.depth[0]:

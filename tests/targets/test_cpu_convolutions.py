@@ -195,3 +195,12 @@ def test_windows_inside_of_an_image_are_read_without_masks(side, window, stride,
     assert any("_where(" in line for line in loads)
     assert any("_where(" not in line for line in loads)
     assert program.verify().ratio <= 1
+
+
+def test_steps_of_two_go_along_the_lines_of_an_image():
+    """Panels of one line follow each other, so that no line of results is written in parts far from each other in time."""
+    b = Builder("steps")
+    x, w = b.input("x", TensorType(F32, (1, 3, 40, 111))), b.param("w", np.ones((64, 3, 3, 3), "f4"))
+    b.output("y", b.op("conv", x, w, strides=(2, 2), lo=(0, 0), hi=(0, 0), dilations=(1, 1)))
+    text = autocomp.optimize(b.graph(), target="cpu", cache=False, threads=1).source()
+    assert 0 < text.index("for (long i1 = 0") < text.index("for (long i2_p = 0")
