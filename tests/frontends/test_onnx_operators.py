@@ -93,6 +93,11 @@ def test_resize(mode, where, sizes):
     assert error("Resize", [floats(2, 3, 7, 5), None, None, np.array(sizes)], attrs, static=(3,)) < 1e-4
 
 
+def test_resize_to_sizes_that_are_products_of_single_precision():
+    scales = np.array([1, 1, 1.4, 1.1], np.float32)  # 5 by 1.4 are 7, though 1.4 of f32 is less; 10 by 1.1 are 11
+    assert error("Resize", [floats(1, 2, 5, 10), None, scales], {"mode": "nearest"}, static=(2,)) < 1e-6
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_resize_with_antialiasing(mode):
     attrs = {"mode": mode, "antialias": 1}

@@ -145,7 +145,8 @@ def chosen(c: Call, x: Node, axis: int, at: np.ndarray) -> Node:
 
 
 def _scales(c: Call, shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[list[float], list[int]]:
-    """(scale, output size) of each of `axes`, from the scales or the sizes that the node gives."""
+    """(scale, output size) of each of `axes`, from the scales or the sizes that the node gives. Scales are f32, and so are their products
+    with sizes, as in the standard's inference of shapes: 5 elements by 1.4 are 7."""
     if c.op_type == "Upsample" or c.opset < 11:
         given = c.static(1) if c.has(1) else np.asarray(c.floats_attr("scales"))
     elif c.has(3) and c.x(3).type.elements:
@@ -163,7 +164,7 @@ def _scales(c: Call, shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[lis
     factors = [float(v) for v in given.reshape(-1)]
     if len(factors) != len(axes) or any(not v > 0 for v in factors):
         c.broken(f"has scales {factors} for {len(axes)} axes; each must be positive")
-    return factors, [floor(shape[a] * f) for a, f in zip(axes, factors, strict=True)]
+    return factors, [floor(np.float32(shape[a]) * np.float32(f)) for a, f in zip(axes, factors, strict=True)]
 
 
 @lower("Resize", "Upsample")
