@@ -39,6 +39,17 @@ class Block(nn.Module):
         return x + self.down(F.silu(self.gate(h)) * self.up(h))
 
 
+class Masked(nn.Module):
+    """Encoder and decoder whose mask is an input: nn.Transformer asks whether its elements are a causal mask's."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+
+    def forward(self, source, target, mask):
+        return self.layers(source, target, tgt_mask=mask)
+
+
 def conv_net():
     return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
                          nn.Conv2d(8, 8, 3, groups=4), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
@@ -91,6 +102,7 @@ MODELS = {
     "no elements": (lambda: Apply(lambda x: (torch.cat([x, x]), x.flip(0))), lambda: (R(0),)),
     "indexed": (lambda: Apply(lambda x, i: (x[i], x[:, i % 3], x[i, i % 3], x[:, i[:, None], i[None] % 4], x[i, :, i % 4], x[None, i, -1],
                                             x[i[:, None], :, i[None] % 4])), lambda: (R(5, 5, 4), torch.randint(0, 5, (2,)))),
+    "transformer": (lambda: Masked(), lambda: (R(2, 5, 8), R(2, 4, 8), nn.Transformer.generate_square_subsequent_mask(4))),
     "gqa": (lambda: Apply(lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True)), lambda: (R(1, 4, 5, 8), R(1, 2, 5, 8))),
 }  # fmt: skip
 

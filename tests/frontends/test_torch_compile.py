@@ -230,6 +230,11 @@ def test_gradients_that_go_where_data_say_are_written_in_the_program():
     assert all(not g.stayed for g in no_errors(before))
 
 
+def test_margins_count_no_class_behind_the_last_target():
+    x, t = torch.randn(3, 5, requires_grad=True), torch.tensor([[0, 1, -1, 0, 2], [-1, 3, 3, 3, 3], [4, 3, 2, 1, 0]])
+    check(lambda x: torch.nn.functional.multilabel_margin_loss(x, t), x)
+
+
 def test_an_index_outside_is_an_error_of_the_call():
     f = compiled(lambda x, i, y: x.exp().index_add(0, i, y))
     with pytest.raises(ModelError, match="an index is outside of the tensor that it writes to"):

@@ -58,6 +58,23 @@ def test_arithmetic(name: str) -> None:
     means_the_same(TWO[name], R(3, 4), R(3, 4), zeros=False)
 
 
+FUNCTIONS = {"log": torch.log, "sqrt": torch.sqrt, "sin": torch.sin, "cos": torch.cos, "square": lambda z: z**2, "cube below": lambda z: z**-3,
+             "root": lambda z: z**0.3}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    odd = [] if "below" in name or name == "log" else [(0.0, 0.0), (-4.0, 0.0), (-4.0, -0.0), (9.0, 0.0), (1e-9, 1e-3)]
+    odd = odd[: len(odd) if name == "sqrt" else 1]  # a root of what lies on the cut is that of one side
+    a, b = (torch.cat([R(12), torch.tensor([v[k] for v in odd])]) for k in (0, 1))
+    means_the_same(lambda a, b: torch.view_as_real(FUNCTIONS[name](Z(a, b))), a, b, zeros=False)
+
+
+def test_powers_of_other_kinds_are_refused() -> None:
+    with pytest.raises(UnsupportedOp, match="pow"):
+        load_torch(Apply(lambda a: torch.view_as_real(Z(a, a) ** Z(a, a))).eval(), (R(3),))
+
+
 def test_numbers_beyond_the_range_of_their_squares_are_divided() -> None:
     means_the_same(lambda a: torch.view_as_real(Z(a, a) / Z(a, 2 * a)), torch.tensor([1e30, 1e-30]), float64=False)
 

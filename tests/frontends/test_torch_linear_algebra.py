@@ -33,6 +33,8 @@ LA = torch.linalg
 CASES = {
     "cholesky": (lambda a: (LA.cholesky(positive(a)), LA.cholesky(positive(a), upper=True)), [(5, 5)]),
     "cholesky of a batch": (lambda a: torch.linalg.cholesky(positive(a)), [(2, 3, 4, 4)]),
+    "by a factor": (lambda a, b: (torch.cholesky_solve(b, LA.cholesky(positive(a))), torch.cholesky_inverse(LA.cholesky(positive(a))),
+                                  torch.cholesky_solve(b, LA.cholesky(positive(a), upper=True), upper=True)), [(2, 4, 4), (2, 4, 3)]),
     "triangular": (lambda a, b: (LA.solve_triangular(a.tril() + 3 * torch.eye(5), b, upper=False),
                                  LA.solve_triangular(a.triu() + 3 * torch.eye(5), b, upper=True),
                                  LA.solve_triangular(a, b, upper=True, unitriangular=True),

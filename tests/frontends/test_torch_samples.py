@@ -143,6 +143,17 @@ def test_the_gamma_family():
         load_torch(Apply(lambda x: torch.polygamma(3, x)).eval(), (x,))
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_margins_of_several_targets(reduction):
+    t = torch.tensor([[0, 1, -1, 0, 2], [-1, 3, 3, 3, 3], [4, 3, 2, 1, 0]])
+    means_the_same(lambda x, t: F.multilabel_margin_loss(x, t, reduction=reduction), drawn(3, 5), t)
+
+
+def test_tails_of_the_error_function():
+    x = torch.cat([6 * drawn(60), torch.tensor([0.0, -0.0, 20.0, 1e5, -12.0, float("inf"), -float("inf"), float("nan")])])
+    means_the_same(lambda x: (torch.special.erfcx(x.clamp(min=-9)), torch.special.log_ndtr(x)), x)
+
+
 def test_views_as_tensors_of_their_own():
     x = drawn(3, 4)
     copies = torch.ops.aten

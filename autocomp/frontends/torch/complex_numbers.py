@@ -200,6 +200,54 @@ def _exp(c: Call, x: Pair) -> Pair:
     return _polar(c, c.op("exp", x.re), x.im)
 
 
+@complex_row("log")
+def _log(c: Call, x: Pair) -> Pair:
+    return Pair(c.op("log", _abs(c, x)), _angle(c, x))
+
+
+@complex_row("sqrt")
+def _sqrt(c: Call, x: Pair) -> Pair:
+    """The root with a real part that is not negative, and the sign of the imaginary part: of the larger part first, from which the other
+    follows without a difference of what is nearly equal."""
+    number = lambda v: c.b.const(v, x.type.dtype)
+    half = c.op("sqrt", c.op("mul", c.op("add", c.op("abs", x.re), _abs(c, x)), number(0.5)))
+    safe = c.op("where", c.op("eq", half, number(0)), number(1), half)
+    other = c.op("div", c.op("mul", c.op("abs", x.im), number(0.5)), safe)
+    left = c.op("lt", x.re, number(0))
+    im = c.op("where", left, half, other)
+    return Pair(c.op("where", left, other, half), TABLE["copysign"](c, im, x.im))
+
+
+@complex_row("pow")
+def _pow(c: Call, x: Any, y: Any) -> Pair:
+    """Small whole powers as products, others as exp(y log x). Raises UnsupportedOp on a base or exponents of another kind."""
+    if not isinstance(x, Pair) or holds_pair(y) or not isinstance(y, (int, float)):
+        raise c.refuse("of other than complex numbers and a real number", "write it as torch.exp(y * torch.log(x))")
+    if y != int(y) or not 0 < abs(y) <= 16:
+        if not y > 0:
+            raise c.refuse(f"with the exponent {y}", "write it as a quotient")
+        zero = c.op("eq", _abs(c, x), c.b.const(0, x.type.dtype))
+        z = _exp(c, _times(c, _log(c, x), y, x.type.dtype))
+        return Pair(*(c.op("where", zero, c.b.const(0, x.type.dtype), v) for v in (z.re, z.im)))
+    power, base, rest = None, x, abs(int(y))
+    while rest:
+        if rest % 2:
+            power = base if power is None else _times(c, power, base, x.type.dtype)
+        base, rest = (_times(c, base, base, x.type.dtype) if rest > 1 else base), rest // 2
+    assert power is not None
+    return power if y > 0 else _reciprocal(c, power)
+
+
+@complex_row("sin", "cos")
+def _sine(c: Call, x: Pair) -> Pair:
+    """sin(a + ib) = sin a cosh b + i cos a sinh b; cos(a + ib) = cos a cosh b - i sin a sinh b."""
+    sin, cos = c.op("sin", x.re), c.op("cos", x.re)
+    cosh, sinh = TABLE["cosh"](c, x.im), TABLE["sinh"](c, x.im)
+    if c.name == "sin":
+        return Pair(c.op("mul", sin, cosh), c.op("mul", cos, sinh))
+    return Pair(c.op("mul", cos, cosh), c.op("neg", c.op("mul", sin, sinh)))
+
+
 @complex_row("mm", "bmm", "matmul", "mv", "dot")
 def _matmul(c: Call, x: Pair, y: Pair) -> Pair:
     return _product(c, x, y, lambda u, v: TABLE[c.name](c, u, v))

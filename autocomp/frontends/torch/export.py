@@ -26,6 +26,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     fourier,
     gamma,
     linear_algebra,
+    losses,
     normalisation,
     ordering,
     pointwise,

@@ -17,7 +17,7 @@ KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default"
         "log_softmax.int", "pad.default",
         "batch_norm.default", "tril.default", "triu.default", "softplus.default", "leaky_relu.default", "hardtanh.default",
         "upsample_linear1d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
-        "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input",
+        "multilabel_margin_loss.default", "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input",
         "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec")  # fmt: skip
 TRANSFORMS = ("torch._functorch", "torch._C._functorch", "torch.func", "torch.autograd")
 PURE = "take the state as an input and return the new one"
@@ -37,7 +37,7 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            with _states_in_shape():
+            with _traceable():
                 program = torch.export.export(module, *apart)
                 if any(str(getattr(n.target, "__module__", "")).startswith(TRANSFORMS) for n in program.graph.nodes):
                     program = _traced(module, *apart)
@@ -97,23 +97,26 @@ def _traced(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> An
 
 
 @contextmanager
-def _states_in_shape() -> Iterator[None]:
-    """Last states of an LSTM have the shape of the first ones while torch traces. torch up to 2.12 traces layers that are not oneDNN's
-    with one dimension more (`hx.squeeze(1)` behind `unsqueeze(0)`, torch/_decomp/decompositions.py), and every shape behind is wrong."""
+def _traceable() -> Iterator[None]:
+    """While torch traces, last states of an LSTM have the shape of the first ones (torch up to 2.12 traces layers that are not oneDNN's
+    with one dimension more, `hx.squeeze(1)` behind `unsqueeze(0)` in torch/_decomp/decompositions.py, and every shape behind is wrong), and
+    layers of nn.Transformer do not ask whether the elements of their mask are those of a causal one, which is a hint alone."""
     from importlib import import_module
 
     decompositions: Any = import_module("torch._decomp.decompositions")
-    layer = decompositions.one_layer_lstm
+    transformer: Any = import_module("torch.nn.modules.transformer")
+    layer, asked = decompositions.one_layer_lstm, transformer._detect_is_causal_mask
 
     def shaped(x: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
         out, states = layer(x, hidden, *args, **kwargs)
         return out, tuple(s.reshape(h.shape) for s, h in zip(states, hidden, strict=True))
 
     decompositions.one_layer_lstm = shaped
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
     try:
         yield
     finally:
-        decompositions.one_layer_lstm = layer
+        decompositions.one_layer_lstm, transformer._detect_is_causal_mask = layer, asked
 
 
 def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], said: str) -> bool:
@@ -189,7 +192,7 @@ def decompose(program: Any, name: str) -> Any:
     check_apart(program, name)
     run = _decompositions(tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")))
     try:
-        with warnings.catch_warnings(), _states_in_shape():
+        with warnings.catch_warnings(), _traceable():
             warnings.simplefilter("ignore")  # torch about its own trees, which it copies here
             return run(program)
     except Exception as e:

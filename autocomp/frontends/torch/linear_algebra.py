@@ -96,6 +96,26 @@ def triangular(c: Call, a: Node, b: Node, *, upper: bool, left: bool = True, uni
     return loop(c.b, [start], [order, *rows], body, n)[0][0]
 
 
+@row("cholesky_solve")
+def cholesky_solution(c: Call, b: Node, a: Node, upper: bool = False) -> Node:
+    """A X = B by A's factor: two triangular systems."""
+    lower, turned = (_turned(c, a), a) if upper else (a, _turned(c, a))
+    return triangular(c, turned, triangular(c, lower, b, upper=False), upper=True)
+
+
+@row("cholesky_inverse")
+def cholesky_inverse(c: Call, a: Node, upper: bool = False) -> Node:
+    """A^-1 by A's factor."""
+    return cholesky_solution(c, _unit(c, a), a, upper)
+
+
+def _unit(c: Call, a: Node) -> Node:
+    """Unit matrices of a's type."""
+    n = _checked(c, a)
+    same = c.op("eq", _at(_numbers(c, n), c, -1), _at(_numbers(c, n), c, -2))
+    return c.op("broadcast", c.cast(same, a.type.dtype), shape=a.type.shape)
+
+
 def _eliminated(c: Call, a: Node, b: Node | None) -> tuple[Node | None, Node, Node]:
     """(A^-1 B or None, sign of the determinant, logarithm of its magnitude or, without B, the determinant): step j makes column j of
     [A B] that of the unit matrix, with the row as pivot whose element is the largest of those left."""
@@ -137,9 +157,7 @@ def _eliminated(c: Call, a: Node, b: Node | None) -> tuple[Node | None, Node, No
 
 @row("linalg_inv_ex")
 def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node | None, None]:
-    n = _checked(c, a)
-    same = c.op("eq", _at(_numbers(c, n), c, -1), _at(_numbers(c, n), c, -2))
-    return _eliminated(c, a, c.op("broadcast", c.cast(same, a.type.dtype), shape=a.type.shape))[0], None
+    return _eliminated(c, a, _unit(c, a))[0], None
 
 
 @row("_linalg_solve_ex")

@@ -98,8 +98,9 @@ TAIL = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807
 Recipes, 6.2)."""
 
 
-@row("erfc", "special_erfc")
+@row("erfc", "special_erfc", "special_erfcx")
 def _erfc(c: Call, a: Node) -> Node:
+    """erfc, or times exp(x^2)."""
     assert c.out is not None
     if c.out.dtype.bits == 64:
         raise c.refuse("has no form that is right to f64", "compute it in float32")
@@ -107,8 +108,13 @@ def _erfc(c: Call, a: Node) -> Node:
     number = lambda v: c.b.const(v, F32)
     size = c.op("abs", x)
     t = c.op("div", number(1), c.op("add", c.op("mul", size, number(0.5)), number(1)))
-    y = c.op("mul", t, c.op("exp", c.op("sub", _power_series(c, TAIL, t), c.op("mul", size, size))))
-    return _result(c, c.op("where", c.op("lt", x, number(0)), c.op("sub", number(2), y), y))
+    square, exponent, two = c.op("mul", size, size), _power_series(c, TAIL, t), number(2)
+    if c.name == "special_erfcx":
+        two = c.op("mul", two, c.op("exp", square))
+    else:
+        exponent = c.op("sub", exponent, square)
+    y = c.op("mul", t, c.op("exp", exponent))
+    return _result(c, c.op("where", c.op("lt", x, number(0)), c.op("sub", two, y), y))
 
 
 NEAR = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.000218580870, -4.39150654e-06, -3.52338770e-06, 3.43273939e-07,
