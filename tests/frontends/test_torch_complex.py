@@ -58,8 +58,8 @@ def test_arithmetic(name: str) -> None:
     means_the_same(TWO[name], R(3, 4), R(3, 4), zeros=False)
 
 
-FUNCTIONS = {"log": torch.log, "sqrt": torch.sqrt, "sin": torch.sin, "cos": torch.cos, "square": lambda z: z**2, "cube below": lambda z: z**-3,
-             "root": lambda z: z**0.3}  # fmt: skip
+FUNCTIONS = {"log": torch.log, "sqrt": torch.sqrt, "sin": torch.sin, "cos": torch.cos, "square": lambda z: z**2,
+             "cube below": lambda z: z**-3, "root": lambda z: z**0.3}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
