@@ -131,7 +131,9 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
 
 
 def copies_to_l1(x: Tiles, runs: tuple[int, int], odd: float) -> tuple[float, float]:
-    """Seconds a step of the copies of the factor with the rows and of the others."""
+    """Seconds a step of the copies of the factor with the rows and of the others. Where copies are of whole blocks each block goes to its
+    fractal by itself, as those of rows that begin within one do elsewhere."""
+    odd = 1.0 if "whole_blocks" in x.chip.features else odd
     sides = ((x.m, runs[0], 0.0 if x.online else odd), (x.products * x.n, runs[1], odd))  # weights begin at blocks
     own, others = (copy_to_l1(Side(x.depth * n * x.bytes, (run or x.depth) * x.bytes, odd=o), x.chip) for n, run, o in sides)
     if x.halves or (x.online and "handed_fractals" in x.s.directives):  # weights lie in memory as in L1

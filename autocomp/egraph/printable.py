@@ -70,7 +70,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             best = min(best or (seconds, calls), (seconds, calls), key=lambda x: x[0])
         slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
         avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
-        avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1) for w in _avoided(c)}
+        avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1 or _several(c.kernel))
+                    for w in _avoided(c)}  # fmt: skip
         avoided |= {frozenset(w) for c in calls.calls if c.kernel.signature in slow and roles_of(c.kernel).form == "contract"
                     for w in c.apart}  # fmt: skip
         avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
@@ -93,6 +94,11 @@ def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launc
     times = {"reduce": DEAR, "contract": DEAR, "chain": DEAR_CHAIN}
     many = [(c, s, roles_of(c.kernel).form) for c, s in seconds if len(c.body) > 1 and s >= WORTH * total]
     return [c for c, s, form in many if form in times and s - launch > times[form] * c.expected]
+
+
+def _several(k: Kernel) -> bool:
+    """Whether a body that is one operation to the cover has a product behind another reduction, each of which can be a kernel."""
+    return roles_of(k).form in ("online", "chain")
 
 
 def _makes_factors(k: Kernel) -> bool:

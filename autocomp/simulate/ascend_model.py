@@ -128,7 +128,8 @@ class AscendExecutor:
         given = arrays
         if behind:  # what lies there is read, and never used
             arrays = [longer(a, behind) for a in given]
-        self.library.model_chip(ctypes.c_long(rows()["memories"]["VECCALC"][self.architecture]), ctypes.c_long(behind))
+        most = [ctypes.c_long(rows()["memories"][n][self.architecture]) for n in ("VECCALC", "A1", "CO1")]
+        self.library.model_chip(*most, ctypes.c_long(behind))
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
         self.library.model_allow(pointers, (ctypes.c_long * len(arrays))(*(a.nbytes for a in arrays)), len(arrays))
         sizes = (ctypes.c_int64 * max(1, len(source.sizes)))(*(values[s] for s in source.sizes))

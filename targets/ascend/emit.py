@@ -10,6 +10,7 @@ from math import prod
 from autocomp.targets.ascend import blocks, words
 from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.columns import named, narrowed
+from autocomp.targets.ascend.coupled import CORE, coupled, one_core
 from autocomp.targets.ascend.cube import Cube
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, extent, geometry, origin, starts, tile_of, trips, walked
@@ -35,7 +36,7 @@ from autocomp.tile.agents import Again, Body, flat
 from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
 from autocomp.tile.text import show
 
-HEADER, CUBE_HEADER = "autocomp_ascend.h", "autocomp_ascend_cube.h"
+HEADER, CUBE_HEADER, COUPLED_HEADER = "autocomp_ascend.h", "autocomp_ascend_cube.h", "autocomp_ascend_coupled.h"
 TYPES = {("vector",): "AIV_ONLY", ("cube",): "AIC_ONLY", ("cube", "vector"): "MIX_AIC_1_2", ("one",): "AICORE"}
 
 
@@ -73,7 +74,8 @@ def attempt(p: TileProgram, chip: Chip, directives: Collection[str]) -> tuple[Ke
     by = late.by
     spare = ((by + 1, 0), (by + 2, 1), (by + 1, 1), (by + 1, 2), (by, 0), (by - 1, 0)) if by else ((0, 0),)
     past = past_l2(p, chip) if "evict_first" in directives and "SetL2CacheHint" in interface_of(chip).classes["GlobalTensor"] else ()
-    for rows, slots, (more, tight), apart in product(shares(p), (RING, 1) if late.statements else (RING,), spare, (True, False)):
+    taken = (0,) if coupled(chip) else shares(p)
+    for rows, slots, (more, tight), apart in product(taken, (RING, 1) if late.statements else (RING,), spare, (True, False)):
         if not (rows or apart):
             continue  # nothing arrives from a cube core
         try:
@@ -195,7 +197,7 @@ class Kernel:
     def source(self, planned: Planned, header: tuple[str, ...]) -> KernelSource:
         p, split, parts, signalled, tiles = self.p, planned.split, planned.parts, planned.signalled, planned.tiles
         notes = list(planned.notes)
-        kind = TYPES[("one",) if "one_core_kind" in self.chip.features else tuple(sorted(parts))]
+        kind = TYPES[("one",) if coupled(self.chip) else tuple(sorted(parts))]
         lines = [f"KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_{kind});", *globals_(p)]
         lines += [f"{b}_g.SetL2CacheHint(CacheMode::CACHE_MODE_DISABLE);" for b in self.past_l2]
         groups = min(tiles, self.chip.cores * (1 if "cube" in parts else int(self.chip.limits["vector_cores"])))
@@ -209,7 +211,8 @@ class Kernel:
         used = {**split.cube.places, "ub": split.vector.ub}
         notes += [f"{n}: {x.top} of {x.capacity} bytes" for n, x in used.items() if x.top]
         applied = split.vector.applied | ({"evict_first"} if self.past_l2 else set())
-        headers = (HEADER, *((CUBE_HEADER,) if "cube" in parts else ()), *((words.HEADER,) if whole(p).words else ()))
+        cubes = (CUBE_HEADER,) if "cube" in parts else (CUBE_HEADER, COUPLED_HEADER) if CORE in parts else ()
+        headers = (HEADER, *cubes, *((words.HEADER,) if whole(p).words else ()))
         if blocks.by_blocks(self.chip):
             lines, headers = blocks.blocks_text(lines, split.vector.ub.top, p.name), (*headers, blocks.HEADER)
         return source(p, lines, notes, groups, header, total, complete(applied), headers)
@@ -231,7 +234,8 @@ class Kernel:
                             "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
                             self.partial, row)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
-        split = Split(p, cube, vector, start, row, Frame("tile", "round"), chunked, self.late.statements, self.late.by, self.more,
+        frame = tile if coupled(self.chip) and any(s.op == "mma" for s, _ in walk(p.body)) else Frame("tile", "round")
+        split = Split(p, cube, vector, start, row, frame, chunked, self.late.statements, self.late.by, self.more,
                       self.late.joined, self.fractals, self.tight, half_scores(p) if self.halves else None)  # fmt: skip
         split.body(inner)
         return split
@@ -243,6 +247,8 @@ class Kernel:
         first = "GetBlockIdx()" if not self.rows else "group"
         head = (f"for (uint32_t tile = {first}; tile < {tiles}; tile += GetBlockNum(), ++round) {{", *("  " + x for x in where))
         out: dict[str, Body] = {}
+        if split.one:
+            return {CORE: one_core((Again("tile", (*head, *("  " + d for d in split.frame.declarations)), split.frame.body, ("}",)),))}
         for name, frame in (("cube", split.frame), ("vector", self.vector_frame(split))):
             if frame.body:
                 out[name] = (Again("tile", (*head, *("  " + d for d in frame.declarations)), frame.body, ("}",)),)
@@ -270,12 +276,13 @@ class Kernel:
 
     def memories(self, name: str, split: Split, loops: set[str]) -> list[str]:
         """Buffers on chip of a core, and counters of its `loops`."""
-        used = {n: x.top for n, x in split.cube.places.items()} if name == "cube" else {"ub": split.vector.ub.top}
+        used = {n: x.top for n, x in split.cube.places.items()} if name in ("cube", CORE) else {}
+        used |= {"ub": split.vector.ub.top} if name != "cube" else {}
         lines = ["TPipe pipe;"]
         for n, top in used.items():
             lines += [f"TBuf<TPosition::{table()['places'][n]['position']}> {n};", f"pipe.InitBuffer({n}, {top});"]
         lines.append("pipe.Destroy();")
-        lines += split.before if name == "cube" else split.vector.before
+        lines += (split.before if name != "vector" else []) + (split.vector.before if name != "cube" else [])
         if self.rows:
             lines.append("const uint32_t group = GetBlockIdx();" if name == "cube" else "const uint32_t group = GetBlockIdx() / 2;")
         own = {split.frame.joint.name} if split.frame.joint is not None else set()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from autocomp.targets.ascend import coupled
 from autocomp.targets.ascend.copies import Region, base_text
 from autocomp.targets.ascend.cube import FIX, Cube, Factor, M, Part, borders
 from autocomp.targets.ascend.fractals import handed, whole_fractals
@@ -75,6 +76,11 @@ class Split:
     inner: tuple[Frame, Again, Part] | None = None
     once: set[str] = field(default_factory=set)  # factors that are copied in front of a loop
     tile: Frame = field(default_factory=lambda: Frame("", ""))  # around the open loop
+
+    @property
+    def one(self) -> bool:
+        """Whether one core has both units: its works stand in one loop, and sums go from L0C straight to unified buffer."""
+        return self.vector.frame is self.frame
 
     def __post_init__(self) -> None:
         self.statements = [s for s, _ in walk(self.p.body)]
@@ -164,13 +170,15 @@ class Split:
             limit = f"ac_least({total}, ({self.start[axis]} + {self.cube.true[axis]} + {past - 1 + step}) / {step})"
         first = origin(self.p, n.axes, name)
         above, beside = self.frame, self.vector.frame
-        self.tile = above
+        self.tile, one = above, self.one
         self.frame, self.vector.frame = (Frame(name, f"{name}_round", by=max(1, self.by)) for _ in range(2))
+        if one:
+            self.vector.frame = self.frame
         outer, self.vector.outer = self.vector.outer, self.vector.frame
         self.open.append(name)
         self.body(n.body)
         self.open.pop()
-        for into, done in ((above, self.frame), (beside, self.vector.frame)):
+        for into, done in ((above, self.frame), (beside, self.vector.frame))[: 1 if one else 2]:
             if self.joined and not self.open:
                 into.joint = Joint(done, name, limit, tuple(first), len(into.works), len(into.late))
             elif done.body or done.late:
@@ -225,6 +233,8 @@ class Split:
         assert t is not None
         step, offset = strides(replace(t, guard=()), self.p.name)
         f, apart = self.factor(s.dst, step)
+        if self.one:
+            coupled.check_factor(self.p, f, t, s.dst in self.read)
         f = replace(f, folded=folded(self, f, apart, bool(t.guard)))
         at = base_text(step, offset, self.start)
         border = borders(t, f, self.start, self.p.name) if t.guard else None
@@ -289,6 +299,9 @@ class Split:
         self.factors[name] = f
 
     def scratch(self, name: str, dtype: DType, rows: int, pitch: int, slots: int = 2) -> Scratch:
+        if self.one:
+            raise UnsupportedOp(f"{name} goes from one unit of a core to the other and back", where=self.p.name,
+                                hint="that is printed as handed over between two kinds of cores")  # fmt: skip
         count = rows * pitch
         s = Scratch(f"{name}_m", stored(dtype, self.p.name), slots, count, -(-count * dtype.bytes // 512) * 512)
         self.scratches.append(s)
@@ -416,9 +429,12 @@ class Split:
         s = next(x for x in self.products if x.dst == name)
         a, b = self.sides(s)
         m, n = self.axes_of(a, s)[0], self.axes_of(b, s)[0]
-        way = self.straight(name, nodes)
-        if way is None:
+        way = None if self.one else self.straight(name, nodes)
+        if self.one:
+            coupled.arrives(self.vector, name, m, n, self.cube.size(m))
+        elif way is None:
             self.arrives(name, name, m, n, self.buf[name].axes)
+        if way is None:
             return
         t, call = way
         step, offset = strides(t, self.p.name)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autocomp.targets.ascend.api import INTEGERS, Api, Field, Form, Function, Structure, api, fact, rows
 
-MODELLED = "2201"
+MODELLED, MORE = "2201", "2002"  # and what the second alone has
 HEAD = "// Written by targets/ascend/stand_in.py from targets/ascend/api.yaml.\n#pragma once\n"
 
 
@@ -22,14 +22,14 @@ def types(of: Api) -> str:
     """Enumerations and structures."""
     lines = [HEAD, *(f"enum {n} {{ {', '.join(e['members'])} }};" for n, e in rows()["taken"].items()), "namespace AscendC {"]
     lines += [f"enum class {n} {{ {', '.join(members)} }};" for n, members in of.enumerations.items() ]
-    lines += [line for s in of.structures.values() for line in _structure(s)]
+    lines += [line for s in {**api(MORE).structures, **of.structures}.values() for line in _structure(s)]
     lines.append("}  // namespace AscendC")
     lines.append("namespace model {")
-    by_chip = {n: v[MODELLED] if isinstance(v, dict) else v for n, v in rows()["memories"].items()}
-    lines.append(f"inline long unified_buffer = {by_chip.pop('VECCALC')};  // of the chip at hand: model_chip")
-    lines.append("// Bytes that a position may be given.")
+    most = rows()["memories"]
+    lines.append("// Bytes that a position may be given; those that chips differ in are of the chip at hand: model_chip.")
+    lines += [f"inline long most_{n} = {v[MODELLED]};" for n, v in most.items() if isinstance(v, dict)]
     lines += ["inline long capacity(AscendC::TPosition p) {", "  using P = AscendC::TPosition;"]
-    lines.append("  return p == P::VECCALC ? unified_buffer : " + " : ".join(f"p == P::{n} ? {v}" for n, v in by_chip.items()) + " : 0;")
+    lines.append("  return " + " : ".join(f"p == P::{n} ? {f'most_{n}' if isinstance(v, dict) else v}" for n, v in most.items()) + " : 0;")
     lines += ["}", *(f"constexpr long {n} = {fact(n)};" for n in ("block", "repeat", "gemv")),
               f"constexpr long block_bytes = {fact('block')}, groups = {rows()['facts']['banks']['groups']}, "
               f"bank_rows = {rows()['facts']['banks']['rows']}, banks = 4 * groups;", "}  // namespace model", ""]
@@ -66,7 +66,8 @@ def _literal(n: int | None) -> str:
 def functions(of: Api) -> str:
     """Functions, each calling the model's."""
     lines = [HEAD, "namespace AscendC {"]
-    for overloads in of.functions.values():
+    alone = [tuple(f for f in fs if MODELLED not in f.row.get("architectures", [MODELLED])) for fs in api(MORE).functions.values()]
+    for overloads in (*of.functions.values(), *alone):
         for f in overloads:
             for form in f.forms:
                 lines += _function(f, form)

@@ -22,6 +22,8 @@ from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.derive import derive
 
+FORMS = {"contract": "products", "chain": "chains", "online": "chains"}  # of kernels, by their roles
+
 
 @lru_cache(maxsize=16)
 def own_names(of: tuple[str, ...] = ()) -> frozenset[str]:
@@ -75,7 +77,7 @@ class AscendTarget:
     def _printed_for(self, kernel: Kernel, schedule: Schedule) -> None:
         """Raises UnsupportedOp where the chip's cores are of a form that no kernel here is printed for."""
         roles = roles_of(kernel)
-        form = "scalar" if schedule.instruction == SCALAR else "products" if roles.form in ("contract", "chain", "online") else "vectors"
+        form = "scalar" if schedule.instruction == SCALAR else FORMS.get(roles.form, "vectors")
         for feature, row in table()["unprinted"].items():
             if feature not in self.chip.features or form not in row["of"]:
                 continue

@@ -14,6 +14,7 @@ from autocomp.targets import load_target, manifests
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.errors import AutocompError, UnsupportedOp
+from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from autocomp.simulate.compiler import ModelFailure
 from tests.helpers.device_graphs import graph
@@ -49,8 +50,10 @@ def test_cores_of_a_form_that_is_not_printed_are_refused_by_capability() -> None
     assert "instruction scalar" in str(autocomp.optimize(product, target="ascend:950pr").kernels[0].schedule)
     with pytest.raises(UnsupportedOp, match=r"architecture 3510, whose L0A holds fractals of f16 by columns.* as architecture 2201 has"):
         autocomp.optimize(product, target="ascend:950pr", without=["tiling/npu-scalar-*"])
+    attention = graph({n: "f16[64, 64]" for n in "qkv"}, "%0 = matmul(q, k)\n%1 = softmax(%0, axes=[1])\n%2 = matmul(%1, v)")
+    kernel = autocomp.optimize(attention, target="ascend:910b", without=["tiling/npu-scalar-*"]).calls.calls[0].kernel
     with pytest.raises(UnsupportedOp, match=r"1 kind of cores, .*\(architecture 2002\).* 2 kinds of cores, as architecture 2201 has"):
-        autocomp.optimize(product, target="ascend:310p", without=["tiling/npu-scalar-*"])
+        load_target("ascend:310p").fits(kernel, Schedule.make({}))
     assert autocomp.optimize(small, target="ascend:310p").kernels
 
 

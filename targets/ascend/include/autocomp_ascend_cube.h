@@ -7,6 +7,7 @@
 __aicore__ inline uint32_t ac_whole(uint32_t n) { return (n + 15) / 16 * 16; }
 template <typename T> __aicore__ inline uint32_t ac_c0() { return 32 / sizeof(T); }
 
+#if __NPU_ARCH__ != 2002  // autocomp_ascend_coupled.h has copies for those cores
 // Rows that lie farther apart than the copy's field of 16 bits can say are copied one by one.
 template <typename T>
 AC_FN ac_nd2nz(const LocalTensor<T> &d, const GlobalTensor<T> &s, uint32_t rows, uint32_t cols, uint32_t apart, uint32_t tile_rows) {
@@ -86,6 +87,7 @@ template <typename T> AC_FN ac_to_l1_bands(const LocalTensor<T> &d, const Global
   p.dstNzMatrixStride = 16 * cols;
   DataCopy(d, s, p);
 }
+#endif
 // Fractals first, first + step, ... of L1, `n` of them, to every `apart`th place of L0.
 template <typename T>
 AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t first, uint32_t n, uint32_t step, bool turn, uint32_t apart = 1) {
@@ -109,6 +111,7 @@ AC_FN ac_grid(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t bands, 
   else
     for (uint32_t r = 0; r < bands; ++r) ac_fractals(d[r * along * size], s, r * band, along, step, turn);
 }
+#if __NPU_ARCH__ != 2002
 // `n` neighbouring squares of 16 x 16 in single precision, turned: each gives two fractals, `half` fractals from one to the other;
 // squares begin `step` fractals from each other.
 AC_FN ac_squares(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t step, uint32_t half) {
@@ -121,6 +124,7 @@ AC_FN ac_squares(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t step, ui
   p.addrMode = 0;
   LoadDataWithTranspose(d, s, p);
 }
+#endif
 // First factor stored as [m, k], or as [k, m]; `rows`: of the tile in L1, in whole fractals as m and k are.
 template <typename T> AC_FN ac_to_l0a(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
   ac_grid(d, s, m / 16, k / ac_c0<T>(), 1, rows / 16, false);
@@ -128,9 +132,11 @@ template <typename T> AC_FN ac_to_l0a(const LocalTensor<T> &d, const LocalTensor
 template <typename T> AC_FN ac_to_l0a_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
   ac_grid(d, s, m / 16, k / 16, rows / 16, 1, true);
 }
+#if __NPU_ARCH__ != 2002
 AC_FN ac_to_l0a_turned(const ac_f32 &d, const ac_f32 &s, uint32_t m, uint32_t k, uint32_t) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * 256], s[r * m * 16], m / 16, k / 8, 1);
 }
+#endif
 // Second factor stored as [n, k], or as [k, n].
 template <typename T> AC_FN ac_to_l0b(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
   ac_grid(d, s, k / ac_c0<T>(), n / 16, rows / 16, 1, false);
@@ -142,9 +148,11 @@ template <typename T> AC_FN ac_to_l0b_turned(const LocalTensor<T> &d, const Loca
 template <typename T> AC_FN ac_to_l0b_bands(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k) {
   ac_fractals(d, s, 0, n / 16 * (k / 16), 1, true);
 }
+#if __NPU_ARCH__ != 2002
 AC_FN ac_to_l0b_turned(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t k, uint32_t) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * n * 16], s[r * n * 16], n / 16, 1, n / 16);
 }
+#endif
 // One row would be taken for a vector, whose elements lie side by side and not in fractals: it goes as a fractal of 16 rows. All of them
 // lie in L0A and L0C; rows do not mix, and Fixpipe lets the first one out.
 template <typename T>
@@ -156,6 +164,7 @@ AC_FN ac_mmad(const ac_f32 &c, const LocalTensor<T> &a, const LocalTensor<T> &b,
   p.cmatrixInitVal = first;
   Mmad(c, a, b, p);
 }
+#if __NPU_ARCH__ != 2002
 __aicore__ inline FixpipeParamsV220 ac_leaving(uint32_t m, uint32_t n, uint32_t apart, bool relu) {
   FixpipeParamsV220 p;
   p.nSize = n;
@@ -188,3 +197,4 @@ AC_FN ac_fixpipe_blocks(const GlobalTensor<half> &d, const ac_f32 &c, uint32_t m
 template <typename T> AC_FN ac_fixpipe_relu(const GlobalTensor<T> &d, const ac_f32 &c, uint32_t m, uint32_t n, uint32_t apart) {
   ac_fixpipe(d, c, m, n, apart, true);
 }
+#endif

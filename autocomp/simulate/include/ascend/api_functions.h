@@ -698,4 +698,19 @@ void DataCacheCleanAndInvalid(const GlobalTensor<T> &dst) {
   model::called = "DataCacheCleanAndInvalid";
   model::DataCacheCleanAndInvalid<T, entireType>(dst);
 }
+template <typename T>
+void DataCopy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &intriParams, const DataCopyEnhancedParams &enhancedParams) {
+  static_assert(model::one_of<T, float, half>, "DataCopy has no form for elements of this type");
+  model::called = "DataCopy";
+  model::aligned("DataCopy", "dst", dst.at, 32);
+  model::aligned("DataCopy", "src", src.at, 32);
+  model::DataCopy(dst, src, intriParams, enhancedParams);
+}
+template <typename T>
+void DataCopy(const LocalTensor<T> &dst, const LocalTensor<T> &src, const DataCopyParams &repeatParams) {
+  model::called = "DataCopy";
+  model::aligned("DataCopy", "dst", dst.at, 32);
+  model::aligned("DataCopy", "src", src.at, 32);
+  model::DataCopy(dst, src, repeatParams);
+}
 }  // namespace AscendC

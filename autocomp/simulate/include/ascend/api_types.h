@@ -13,6 +13,7 @@ enum class QuantMode_t { NoQuant, F322F16, F322BF16, DEQF16, VDEQF16, QF322B8_PR
 enum class CacheMode { CACHE_MODE_DISABLE, CACHE_MODE_NORMAL };
 enum class CacheLine { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE };
 enum class DcciDst { CACHELINE_ALL, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
+enum class BlockMode { BLOCK_MODE_NORMAL, BLOCK_MODE_MATRIX, BLOCK_MODE_VECTOR };
 struct DataCopyExtParams {
   model::Number<uint16_t> blockCount{"DataCopyExtParams.blockCount", 1, 1, 4095};
   model::Number<uint32_t> blockLen{"DataCopyExtParams.blockLen", 0, 1, 2097151};
@@ -47,6 +48,11 @@ struct DataCopyParams {
     srcStride = srcStride_;
     dstStride = dstStride_;
   }
+};
+struct DataCopyEnhancedParams {
+  BlockMode blockMode = BlockMode(0);
+  bool isRelu = bool(0);
+  DataCopyEnhancedParams() = default;
 };
 struct BinaryRepeatParams {
   model::Number<uint32_t> blockNumber{"BinaryRepeatParams.blockNumber", 8, 0, 4294967295ll};
@@ -179,11 +185,13 @@ struct FixpipeParamsV220 {
 };
 }  // namespace AscendC
 namespace model {
-inline long unified_buffer = 188416;  // of the chip at hand: model_chip
-// Bytes that a position may be given.
+// Bytes that a position may be given; those that chips differ in are of the chip at hand: model_chip.
+inline long most_VECCALC = 188416;
+inline long most_A1 = 524160;
+inline long most_CO1 = 131072;
 inline long capacity(AscendC::TPosition p) {
   using P = AscendC::TPosition;
-  return p == P::VECCALC ? unified_buffer : p == P::A1 ? 524160 : p == P::A2 ? 65536 : p == P::B2 ? 65536 : p == P::CO1 ? 131072 : 0;
+  return p == P::VECCALC ? most_VECCALC : p == P::A1 ? most_A1 : p == P::A2 ? 65536 : p == P::B2 ? 65536 : p == P::CO1 ? most_CO1 : 0;
 }
 constexpr long block = 32;
 constexpr long repeat = 256;

@@ -126,6 +126,7 @@ const pipe_t *ends(HardEvent e) {
       {E::MTE1_M, {PIPE_MTE1, PIPE_M}},       {E::M_MTE1, {PIPE_M, PIPE_MTE1}},       {E::M_FIX, {PIPE_M, PIPE_FIX}},
       {E::FIX_M, {PIPE_FIX, PIPE_M}},         {E::MTE2_MTE3, {PIPE_MTE2, PIPE_MTE3}}, {E::MTE3_MTE2, {PIPE_MTE3, PIPE_MTE2}},
       {E::V_S, {PIPE_V, PIPE_S}},             {E::S_V, {PIPE_S, PIPE_V}},             {E::S_MTE3, {PIPE_S, PIPE_MTE3}},
+      {E::M_V, {PIPE_M, PIPE_V}},             {E::V_M, {PIPE_V, PIPE_M}},
       {E::MTE3_S, {PIPE_MTE3, PIPE_S}},       {E::S_MTE2, {PIPE_S, PIPE_MTE2}},       {E::MTE2_S, {PIPE_MTE2, PIPE_S}},
   };
   return known.at(e).data();
@@ -374,8 +375,11 @@ extern "C" void model_allow(const uint8_t **from, const long *bytes, int n) {  /
   model::allowed.clear();
   for (int i = 0; i < n; ++i) model::allowed.push_back({from[i], from[i] + bytes[i]});
 }
-extern "C" void model_chip(long unified_buffer, long behind) {  // bytes that a kernel may ask for, and read behind a tensor
-  model::unified_buffer = unified_buffer;
+// Bytes that a kernel may ask for, and read behind a tensor.
+extern "C" void model_chip(long unified_buffer, long l1, long l0c, long behind) {
+  model::most_VECCALC = unified_buffer;
+  model::most_A1 = l1;
+  model::most_CO1 = l0c;
   model::behind = behind;
 }
 extern "C" long model_events(int core, const model::Event **first) {  // what a core of the first group did in the last kernel

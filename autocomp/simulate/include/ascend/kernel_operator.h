@@ -576,6 +576,25 @@ template <typename T> void DataCopy(const GlobalTensor<T> &d, const LocalTensor<
   model::shared(PIPE_MTE3, d.at, n * sizeof(T), true);
   memcpy(d.at, s.at, n * sizeof(T));
 }
+template <typename T> void DataCopy(const LocalTensor<T> &d, const LocalTensor<T> &s, const DataCopyParams &p) {  // within unified buffer
+  model::start(PIPE_V);
+  const long unit = 32 / sizeof(T);
+  for (long r = 0; r < p.blockCount; ++r) {
+    const LocalTensor<T> from = s[r * (p.blockLen + p.srcStride) * unit], to = d[r * (p.blockLen + p.dstStride) * unit];
+    in(PIPE_V, from, p.blockLen * unit);
+    out(PIPE_V, to, p.blockLen * unit);
+    memmove(to.at, from.at, p.blockLen * 32l);
+  }
+}
+template <typename T>  // from L0C to unified buffer
+void DataCopy(const LocalTensor<T> &d, const LocalTensor<T> &s, const DataCopyParams &p, const DataCopyEnhancedParams &e) {
+  if (e.blockMode != BlockMode::BLOCK_MODE_MATRIX || p.blockCount != 1) stop("DataCopy: a way out of L0C that the model has not");
+  model::start(PIPE_V);
+  const long n = p.blockLen * 256l;
+  in(PIPE_V, s, n, 1024);
+  out(PIPE_V, d, n);
+  for (long i = 0; i < n; ++i) d.at[i] = e.isRelu && s.at[i] < 0 ? T(0) : s.at[i];
+}
 template <typename T> void InitConstValue(const LocalTensor<T> &d, const InitConstValueParams<T> &p) {  // of L1
   model::start(PIPE_MTE2);
   const long block = 32 / sizeof(T);
