@@ -148,6 +148,21 @@ def test_the_last_bag_ends_at_the_last_offset(mode):
     np.testing.assert_allclose(next(iter(got.values())), bags(BAGGED[:5])(X, V).numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_that_are_rows_of_a_matrix_look_at_their_own_indices_alone(mode):
+    b = torch.export.Dim("b", min=1, max=40)
+    at = torch.randint(0, 7, (4, 3), generator=torch.Generator().manual_seed(1))
+    at[1] = 2  # a row of paddings
+    f = lambda x, at: F.embedding_bag(at, x, mode=mode, padding_idx=2)
+    table = torch.randn(7, 5)
+    graphs = [load_torch(torch.export.export(Apply(f), (table, at), dynamic_shapes=d)) for d in (None, ((None, {0: b}),))]
+    assert all(n.type.elements <= 4 * 3 * 5 for n in graphs[0].nodes() if n.type.is_static)
+    for graph in graphs:
+        for rows in (at, at[:1]) if graph is graphs[1] else (at,):
+            got = evaluate(graph, {n.attrs["name"]: t.numpy() for n, t in zip(graph.inputs, (table, rows))})
+            np.testing.assert_allclose(next(iter(got.values())), f(table, rows), rtol=1e-5, atol=1e-6)
+
+
 ROWS = torch.tensor([2, 2, 7, 9], dtype=torch.int32)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, I64, SHORT_FLOATS
+from autocomp.ir.sizes import total
+from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim
 
 SUM, MEAN, MAX = range(3)
 
@@ -18,30 +19,30 @@ def _embedding_bag(c: Call, table: Node, index: Node, offsets: Node, scale: bool
     offset. Indices equal to `padding` are left out; a bag without indices is 0. Its further results are for the way back."""
     if c.read - {0}:
         raise c.refuse("results beside the reduced rows are read", "torch's own way back reads them")
-    n, count = index.type.shape[0], offsets.type.shape[0]
-    if not isinstance(n, int) or not isinstance(count, int) or index.type.rank != 1:
-        raise c.refuse(f"takes indices {index.type} in bags from {offsets.type}", "fix the dimensions")
-    bags, width, d = count - last, table.type.shape[1], table.type.dtype
+    n, count, step = index.type.shape[0], offsets.type.shape[0], 0 if last else _step(offsets)
+    width, d = table.type.shape[1], table.type.dtype
     rest = [None] * (len(c.outs) - 1)
-    if not n or not bags:
+    even = step > 0 and total([(count, step)]) == n
+    if index.type.rank != 1 or not (even or (isinstance(n, int) and isinstance(count, int))):
+        raise c.refuse(f"takes indices {index.type} in bags from {offsets.type}", "fix the dimensions")
+    bags = count - last if isinstance(count, int) else count
+    if n == 0 or bags == 0:
         return (c.op("broadcast", c.b.const(0, d), shape=(bags, width)), *rest)
     wide = F32 if d in SHORT_FLOATS else d
     rows = c.cast(c.op("gather", table, index, axis=0), wide)
     if weights is not None:
         rows = c.op("mul", rows, c.op("reshape", c.cast(weights, wide), shape=(n, 1)))
-    offsets, index = c.cast(offsets, I64), c.cast(index, I64)
-    cut = lambda lo, hi: c.op("slice", offsets, starts=(lo,), limits=(hi,), steps=(1,))
-    starts = cut(0, bags)
-    end = c.op("reshape", c.b.const(n, I64), shape=(1,))
-    ends = cut(1, count) if last else end if bags == 1 else c.op("concat", cut(1, count), end, axis=0)
-    place = c.op("iota", shape=(bags, n), axis=1, dtype=I64.name)
-    of_bags = lambda v: c.op("reshape", v, shape=(bags, 1))
-    member = c.op("and", c.op("ge", place, of_bags(starts)), c.op("lt", place, of_bags(ends)))
-    if padding >= 0:
-        member = c.op("and", member, c.op("ne", index, c.b.const(padding, I64)))
-    shape = (bags, n, width)
-    kept = c.op("broadcast", c.op("reshape", member, shape=(bags, n, 1)), shape=shape)
-    each = c.op("broadcast", c.op("reshape", rows, shape=(1, n, width)), shape=shape)
+    index = c.cast(index, I64)
+    known = c.op("ne", index, c.b.const(padding, I64)) if padding >= 0 else c.op("broadcast", c.b.const(True, BOOL), shape=(n,))
+    if even:
+        shape: tuple[Dim, ...] = (bags, step, width)
+        member, each = c.op("reshape", known, shape=shape[:2]), c.op("reshape", rows, shape=shape)
+    else:
+        assert isinstance(n, int) and isinstance(bags, int)
+        shape = (bags, n, width)
+        member = c.op("and", _within(c, c.cast(offsets, I64), n, bags, last), known)
+        each = c.op("broadcast", c.op("reshape", rows, shape=(1, n, width)), shape=shape)
+    kept = c.op("broadcast", c.op("reshape", member, shape=(*shape[:2], 1)), shape=shape)
     size = c.op("reduce_sum", c.cast(member, I64), axes=(1,), keepdims=True)
     zero = c.b.const(0, wide)
     if mode == MAX:
@@ -52,3 +53,21 @@ def _embedding_bag(c: Call, table: Node, index: Node, offsets: Node, scale: bool
     if mode == MEAN:
         y = c.op("div", y, c.cast(c.op("max", size, c.b.const(1, I64)), wide))
     return (c.cast(y, d), *rest)
+
+
+def _step(offsets: Node) -> int:
+    """How many indices each bag has, where offsets are 0, k, 2*k, .. (bags that are the rows of a matrix); else 0."""
+    x = offsets.inputs[0] if offsets.op == "cast" else offsets
+    if x.op == "mul" and x.inputs[1].op == "const":
+        return int(x.inputs[1].attrs["value"]) if x.inputs[0].op == "iota" else 0
+    return int(x.op == "iota")
+
+
+def _within(c: Call, offsets: Node, n: int, bags: int, last: bool) -> Node:
+    """Which of n indices each bag has, bool[bags, n]."""
+    cut = lambda lo, hi: c.op("slice", offsets, starts=(lo,), limits=(hi,), steps=(1,))
+    end = c.op("reshape", c.b.const(n, I64), shape=(1,))
+    ends = cut(1, bags + 1) if last else end if bags == 1 else c.op("concat", cut(1, bags), end, axis=0)
+    place = c.op("iota", shape=(bags, n), axis=1, dtype=I64.name)
+    of_bags = lambda v: c.op("reshape", v, shape=(bags, 1))
+    return c.op("and", c.op("ge", place, of_bags(cut(0, bags))), c.op("lt", place, of_bags(ends)))
