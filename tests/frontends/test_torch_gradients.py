@@ -73,6 +73,12 @@ def test_a_module_that_takes_gradients_keeps_its_structure_and_changes_nothing()
     assert vars(module) == own
 
 
+def test_an_exported_program_that_takes_gradients_is_refused():
+    exported = torch.export.export(Apply(T.grad(inner)), (drawn(4), drawn(3, 4)))
+    with pytest.raises(UnsupportedOp, match=r"torch\.func"):
+        load_torch(exported)
+
+
 def test_a_choice_by_an_element_of_a_gradient_is_refused():
     with pytest.raises(ModelError, match="torch cannot export it"):
         load_torch(Apply(lambda w, x: w if T.grad(inner)(w, x)[0] > 0 else -w).eval(), (drawn(4), drawn(3, 4)))

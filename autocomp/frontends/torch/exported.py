@@ -39,7 +39,7 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
         try:
             with _traceable():
                 program = torch.export.export(module, *apart)
-                if any(str(getattr(n.target, "__module__", "")).startswith(TRANSFORMS) for n in program.graph.nodes):
+                if _transforms(program):
                     program = _traced(module, *apart)
         except Exception as e:
             if (program := _tried(module, *apart)) is not None:
@@ -71,6 +71,11 @@ def _tried(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any
         raise
     except Exception:
         return None
+
+
+def _transforms(program: Any) -> bool:
+    """Whether a program calls torch's transforms of functions."""
+    return any(str(getattr(n.target, "__module__", "")).startswith(TRANSFORMS) for n in program.graph.nodes)
 
 
 def _traced(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -201,6 +206,9 @@ def decompose(program: Any, name: str) -> Any:
             spec, node = writer
             written = spec.target or spec.arg.name
             raise UnsupportedOp(f"'{written}' is changed in place by {node.target}", where=place_of(node) or name, hint=PURE) from e
+        if _transforms(program):
+            raise UnsupportedOp("an exported program keeps gradients and maps of functions (torch.func) as calls", where=name,
+                                hint="give the module itself: optimize(module, example_inputs=(x, ..))") from e  # fmt: skip
         raise ModelError(f"torch cannot decompose it: {_first_line(e)}", where=name,
                          hint="torch.export.export(..).run_decompositions() shows torch's own report") from e  # fmt: skip
 
