@@ -92,6 +92,20 @@ def test_a_transposed_factor_is_read_where_it_lies():
     torch.testing.assert_close(program(a, b), a @ b, rtol=1e-4, atol=1e-5)
 
 
+class LaidOutAnew(nn.Module):
+    """Results whose order in memory is not that of the values they are copies of."""
+
+    def forward(self, x):
+        heads = x.permute(0, 2, 1, 3)
+        return heads.contiguous(), heads + 1, x.to(memory_format=LAST), x.contiguous(memory_format=LAST), heads.clone()
+
+
+def test_results_that_a_module_lays_out_anew_lie_so():
+    x = torch.randn(2, 5, 3, 7)
+    for got, want in zip(compiled(LaidOutAnew(), x)(x), LaidOutAnew()(x), strict=True):
+        assert got.stride() == want.stride() and torch.equal(got, want)
+
+
 def test_the_cache_tells_orders_apart(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     x = torch.randn(1, 3, 3, 3)

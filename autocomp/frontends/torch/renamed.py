@@ -76,9 +76,11 @@ def renamed(program: Any) -> Any:
             continue
         elif (core := _core(n)) is None or (str(n.target) in IN_PLACE and not _alone(n, owner)):
             return None
-        elif core.target is None:  # it may be that memory: nothing of it is written then
+        elif core.target is None and n.meta["val"].stride() == n.args[0].meta["val"].stride():  # no copy, so that nothing of it is written
             values[n] = value(n.args[0])
         else:
+            if core.target is None:  # laid out anew: `contiguous`, `to` with a memory format
+                core = Core(_operator("aten.clone.default"), core.args, {})
             made = _built(graph, core, n.meta, value, {})
             owner[n] = owner[n.args[0]] if str(n.target) in IN_PLACE else n
             values[owner[n]] = made
