@@ -571,7 +571,7 @@ class Printer(Coordinates):
             at = lambda a: self.coordinate(layout, a, r)
             alone = [f"{self.local(layout, a, r)} == 0" for a in sorted(layout.axes()) if all(a != x for x, _ in self.p.axes)]  # sides of 1
             ok = single + alone + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
-            write = f"ac_store<{v}>({self.address(t, at)}, &{self.names.of(s.srcs[0])}[{r}]);"
+            write = f"ac_store<{v}>({self.address(t, at, at_once=v > 1)}, &{self.names.of(s.srcs[0])}[{r}]);"
             self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
 
     def reduce(self, s: Stmt) -> None:

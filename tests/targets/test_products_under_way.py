@@ -87,3 +87,19 @@ def test_results_of_attention_are_read_when_they_are_there(tmp_path):
     p = autocomp.optimize(attention(2, 4, 512, 64), target="cuda:h200", cache=False)
     products, found = read_under_way(instructions(p.source(), tmp_path))
     assert products >= 8 and found == []
+
+
+def test_a_vector_s_store_is_one_instruction(tmp_path):
+    """Where an address was a sum of pointers, NVVM split each of them (28 stores of 2 and 4 bytes) in this kernel."""
+    model = graph({"x": "bf16[7, 224, 3344]"}, """
+%1 = cast(x, to="f32")
+%2 = reshape(%1, shape=[7, 32, 7, 3344])
+%3 = reduce_mean(%2, axes=[2, 3], keepdims=True)
+%4 = sub(%2, %3)
+%5 = cast(%4, to="bf16")
+%0 = reshape(%5, shape=[7, 224, 3344])""")
+    schedule = "tile i0 1, i1 1 | threads 128 | cluster 8"
+    (kernel,) = autocomp.optimize(model, target="cuda:h200").kernels
+    (text,) = autocomp.optimize(model, target="cuda:h200", schedule={kernel.name: schedule}).sources.values()
+    stores = [x for line in instructions(text, tmp_path) if (x := re.search(r"STG\S*", line))]
+    assert [x[0] for x in stores] == ["STG.E.128"] * text.count("ac_store<8>") * 4

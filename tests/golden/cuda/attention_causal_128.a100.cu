@@ -306,6 +306,6 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_softmax_weighted_sum_
   }
   #pragma unroll
   for (int q = 0; q < 32; ++q) {
-    if (i1_b + i1_t + (q * 2) / 2 % 2 * 8 < 130) ac_store<2>(out0 + i0_b*16640 + (i1_b + i1_t + (q * 2) / 2 % 2 * 8)*128 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+    if (i1_b + i1_t + (q * 2) / 2 % 2 * 8 < 130) ac_store<2>(out0 + (i0_b*16640 + (i1_b + i1_t + (q * 2) / 2 % 2 * 8)*128 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8)), &cast_t[(q * 2)]);
   }
 }

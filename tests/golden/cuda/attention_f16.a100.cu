@@ -287,6 +287,6 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
   }
   #pragma unroll
   for (int q = 0; q < 16; ++q) {
-    if (i1_b + i1_t + (q * 2) / 2 % 2 * 8 < 200) ac_store<2>(out0 + i0_b*12800 + (i1_b + i1_t + (q * 2) / 2 % 2 * 8)*64 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+    if (i1_b + i1_t + (q * 2) / 2 % 2 * 8 < 200) ac_store<2>(out0 + (i0_b*12800 + (i1_b + i1_t + (q * 2) / 2 % 2 * 8)*64 + (i2_t + (q * 2) % 2 + (q * 2) / 4 * 8)), &cast_t[(q * 2)]);
   }
 }

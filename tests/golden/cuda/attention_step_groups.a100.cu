@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
     cast_t[r] = ac_divide(n_s_t[r], n_s_t2[0]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane / 16 == 0 && wave % 2 == 0 && wave / 2 == 0) ac_store<8>(out0 + i0_b*1024 + i1_b*512 + i2_b*128 + (i3_t + (q * 8)), &cast_t[(q * 8)]);
+    if (lane / 16 == 0 && wave % 2 == 0 && wave / 2 == 0) ac_store<8>(out0 + (i0_b*1024 + i1_b*512 + i2_b*128 + (i3_t + (q * 8))), &cast_t[(q * 8)]);
   }
 }
 
@@ -431,6 +431,6 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
   }
   #pragma unroll
   for (int q = 0; q < 32; ++q) {
-    if (i2_t + (q * 2) / 2 % 2 * 8 < 4) ac_store<2>(part2 + i0_b*1024 + i1_b*512 + (i2_t + (q * 2) / 2 % 2 * 8)*128 + (i3_t + (q * 2) % 2 + (q * 2) / 4 * 8) + r1_part_b*2048, &o[(q * 2)]);
+    if (i2_t + (q * 2) / 2 % 2 * 8 < 4) ac_store<2>(part2 + (i0_b*1024 + i1_b*512 + (i2_t + (q * 2) / 2 % 2 * 8)*128 + (i3_t + (q * 2) % 2 + (q * 2) / 4 * 8) + r1_part_b*2048), &o[(q * 2)]);
   }
 }

@@ -48,6 +48,6 @@ extern "C" __global__ void __launch_bounds__(256) k_mul_add_gelu_tanh(const f16 
     tanh_t[r] = ac_tanh_half(ac_gelu_half((in0_t[r] + (in1_t[r] * in2_t[r]))));
   }
   for (int q = 0; q < 1; ++q) {
-    if (i0_b + i0_t + (q * 8) < 155400) ac_store<8>(out0 + (i0_b + i0_t + (q * 8)), &tanh_t[(q * 8)]);
+    if (i0_b + i0_t + (q * 8) < 155400) ac_store<8>(out0 + ((i0_b + i0_t + (q * 8))), &tanh_t[(q * 8)]);
   }
 }

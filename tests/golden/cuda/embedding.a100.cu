@@ -130,6 +130,6 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     cast_t3[r] = ((cast_t[r] * rsqrt_t[0]) * cast_t2[r]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (i1_b + i1_t < 9 && i2_t + (q * 4) < 72) ac_store<4>(out0 + i0_b*648 + (i1_b + i1_t)*72 + (i2_t + (q * 4)), &cast_t3[(q * 4)]);
+    if (i1_b + i1_t < 9 && i2_t + (q * 4) < 72) ac_store<4>(out0 + (i0_b*648 + (i1_b + i1_t)*72 + (i2_t + (q * 4))), &cast_t3[(q * 4)]);
   }
 }

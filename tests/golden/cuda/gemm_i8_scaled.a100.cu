@@ -96,6 +96,6 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul_mul_relu(const si
   }
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 % 2 * 8 < 100 && i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 72) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 % 2 * 8)*72 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &relu_t[(q * 2)]);
+    if (i0_b + i0_t + (q * 2) / 2 % 2 * 8 < 100 && i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 72) ac_store<2>(out0 + ((i0_b + i0_t + (q * 2) / 2 % 2 * 8)*72 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8)), &relu_t[(q * 2)]);
   }
 }

@@ -492,6 +492,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_softmax_weighted_s
   }
   #pragma unroll
   for (int q = 0; q < 20; ++q) {
-    if (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 130) ac_store<2>(out0 + (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*80 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+    if (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 130) ac_store<2>(out0 + ((i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*80 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8)), &cast_t[(q * 2)]);
   }
 }

@@ -463,6 +463,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   }
   #pragma unroll
   for (int q = 0; q < 24; ++q) {
-    if (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 100) ac_store<2>(out0 + (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*96 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), &cast_t[(q * 2)]);
+    if (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 100) ac_store<2>(out0 + ((i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*96 + (i1_t + (q * 2) % 2 + (q * 2) / 4 * 8)), &cast_t[(q * 2)]);
   }
 }

@@ -196,6 +196,6 @@ extern "C" __global__ void __launch_bounds__(128) k_transpose(const f16 *in0, f1
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i1_b + i1_t + (q * 8) / 8 * 32 < 483 && i2_t + (q * 8) % 8 < 24) ac_store<8>(out0 + i0_b*11592 + (i1_b + i1_t + (q * 8) / 8 * 32)*24 + (i2_t + (q * 8) % 8), &in0_t[(q * 8)]);
+    if (i1_b + i1_t + (q * 8) / 8 * 32 < 483 && i2_t + (q * 8) % 8 < 24) ac_store<8>(out0 + (i0_b*11592 + (i1_b + i1_t + (q * 8) / 8 * 32)*24 + (i2_t + (q * 8) % 8)), &in0_t[(q * 8)]);
   }
 }

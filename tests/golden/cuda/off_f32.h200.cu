@@ -70,6 +70,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_matmul(const float *__res
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i0_b + i0_t + (q * 4) / 4 * 4 < 200 && i1_b + i1_t + (q * 4) % 4 < 136) ac_store<4>(out0 + (i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4), &acc[(q * 4)]);
+    if (i0_b + i0_t + (q * 4) / 4 * 4 < 200 && i1_b + i1_t + (q * 4) % 4 < 136) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4)), &acc[(q * 4)]);
   }
 }

@@ -138,6 +138,6 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_sum_add_cast_mul_5mor
     cast_t3[r] = ((cast_t[r] * rsqrt_t[0]) * cast_t2[r]);
   }
   for (int q = 0; q < 1; ++q) {
-    ac_store<8>(out0 + i0_b*4096 + (i1_t + (q * 8)), &cast_t3[(q * 8)]);
+    ac_store<8>(out0 + (i0_b*4096 + (i1_t + (q * 8))), &cast_t3[(q * 8)]);
   }
 }

@@ -171,6 +171,6 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_max_reduce_sum_cast_s
     cast_t2[r] = (exp_t[r] * div_t[0]);
   }
   for (int q = 0; q < 1; ++q) {
-    ac_store<8>(out0 + i0_b*4096 + (i1_t + (q * 8)), &cast_t2[(q * 8)]);
+    ac_store<8>(out0 + (i0_b*4096 + (i1_t + (q * 8))), &cast_t2[(q * 8)]);
   }
 }

@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_max_max_sumexp_cast_s
     cast_t[r] = (ac_exp((in0_t[r] - m_t[0])) * div_t[0]);
   }
   for (int q = 0; q < 1; ++q) {
-    ac_store<8>(out0 + i0_b*131072 + (i1_b + i1_t + (q * 8)), &cast_t[(q * 8)]);
+    ac_store<8>(out0 + (i0_b*131072 + (i1_b + i1_t + (q * 8))), &cast_t[(q * 8)]);
   }
 }
 

@@ -87,6 +87,6 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__re
     s[r] = box[(0 * 4 + r) * 32 + lane];
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane / 2 == 0 && wave == 0) ac_store<4>(out0 + (i0_b + i0_t + (q * 4)), &s[(q * 4)]);
+    if (lane / 2 == 0 && wave == 0) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4))), &s[(q * 4)]);
   }
 }

@@ -37,6 +37,6 @@ extern "C" __global__ void __launch_bounds__(128) k_mul_cast(const float *__rest
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256 < 2310) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256), &cast_t[(q * 2)]);
+    if (i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256 < 2310) ac_store<2>(out0 + ((i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256)), &cast_t[(q * 2)]);
   }
 }

@@ -56,6 +56,6 @@ extern "C" __global__ void __launch_bounds__(512) k_add(const f16 *__restrict__ 
   }
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 * 16 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_store<2>(out0 + (i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2), &add_t[(q * 2)]);
+    if (i0_b + i0_t + (q * 2) / 2 * 16 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_store<2>(out0 + ((i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2)), &add_t[(q * 2)]);
   }
 }
