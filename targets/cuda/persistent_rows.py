@@ -97,6 +97,8 @@ class RowPrinter(Printer):
 
     turn: str
 
+    zeros_outside = False  # a ring holds whatever lies behind a row
+
     def __init__(self, p: TileProgram, place: Placement, directives: tuple[str, ...]) -> None:
         super().__init__(p, place, directives=directives)
         for name in ("at", "piece"):

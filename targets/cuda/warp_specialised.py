@@ -64,6 +64,8 @@ SPARED = 2  # fewer where products are waited for together, so that weights are 
 class WarpSpecialisedPrinter(Printer):
     """The consumers' text; `queues.produce` prints the other role."""
 
+    zeros_outside = False  # a ring holds whatever lies behind a row
+
     def __init__(self, p: TileProgram, place: Placement, placer: TeamPlacer, exact: bool = False, cluster: int = 1,
                  blocks: int = 1, teams: int = 1, room: float = 0, directives: Iterable[str] = ()) -> None:  # fmt: skip
         super().__init__(p, place, exact, directives=directives)

@@ -363,7 +363,7 @@ class Counter(Printer):
         combine = function_cost(str(s.expr), dst.dtype, self.half)
         padded = [a for a in gone if layout.extent(a) > tile_of(self.p, a)]
         self.spend(combine, 0 if s.srcs[0] in self.multiplied else layout.registers)
-        if padded:
+        if padded and not self.covered(src.name, str(s.expr)):
             self.spend({"integer": 1}, layout.registers)
         self.wait("arithmetic", layout.registers / out.registers)
         if s.dst not in self.deferred:
@@ -377,7 +377,7 @@ class Counter(Printer):
         how, combine = scans.steps_of(layout, axis), function_cost(str(s.expr), dst.dtype, self.half)
         n, words = how.groups, 2 if dst.dtype.bits == 64 else 1
         self.spend(combine, layout.registers * (2 if how.steps else 1))
-        if self.inside(layout, [axis], "r"):
+        if self.inside(layout, [axis], "r") and not self.covered(s.srcs[0], str(s.expr)):
             self.spend({"integer": 1}, layout.registers)
         if s.srcs[1:]:
             self.spend(combine, 2 * n + (0 if how.steps else layout.registers))

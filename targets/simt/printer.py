@@ -45,12 +45,13 @@ from autocomp.targets.simt.prefetch_behind_reduction import AskFor
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr, Gather, Map
 from autocomp.ir.directives import required
+from autocomp.ir.monoids import identity
 from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
 from autocomp.tile import check_steps
 from autocomp.tile.check_plan import require
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.plan import Access, Commit, Done, Exit, Landed, Line, Order, Signal, Slots, TensorMemory, spell
-from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
 from autocomp.tile.steps import Over, Step, Steps, by, inside, show, steps_of, stmt_of
 from autocomp.tile.synchronise import synchronise
 
@@ -61,7 +62,9 @@ TAKEN = (  # the printer's own variables
 
 
 class Printer(Coordinates):
-    """Prints the statements of one kernel."""
+    """Prints the statements of one kernel. `zeros_outside`: copies to registers are zero outside of the extents."""
+
+    zeros_outside = True
 
     def __init__(self, p: TileProgram, place: Placement, exact: bool = False, directives: Iterable[str] = ()) -> None:
         super().__init__(p, place, TAKEN)
@@ -282,6 +285,19 @@ class Printer(Coordinates):
         """The map that makes a value."""
         return next(s for s, _ in walk(self.p.body) if s.dst == name and s.op == "map")
 
+    def covered(self, name: str, op: str) -> bool:
+        """Whether a reduction or a scan by `op` needs no condition where a fragment lies outside of the extents: what is copied is zero
+        there, and a cast of it. A condition would hold its predicate until the element is there, and a thread has seven of them."""
+        made = [s for s, _ in walk(self.p.body) if s.dst == name]
+        s, place = made[0], self.place
+        if len(made) > 1 or identity(op, self.bufs[name].dtype) != 0 or not self.zeros_outside:
+            return False
+        if s.op == "map":
+            e = s.expr
+            return isinstance(e, Map) and e.fn == "cast" and isinstance(e.args[0], Value) and self.covered(e.args[0].name, op)
+        t = self.p.tensor(s.srcs[0]) if s.op == "copy" else None
+        return t is not None and not t.fill and not any(name in x for x in (self.asked, place.strips, place.staged, place.words))
+
     def made(self, name: str) -> Expr:
         """Its expression."""
         e = self.maker(name).expr
@@ -367,8 +383,6 @@ class Printer(Coordinates):
         t = self.p.tensor(s.srcs[0])
         if t is None:
             src = self.bufs[s.srcs[0]]
-            from autocomp.tile.program import Value
-
             self.map(Stmt("map", s.dst, s.srcs, Value(src.dtype, src.name)))
         elif s.dst in self.place.words:
             load_words(self, s, t)

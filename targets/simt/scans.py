@@ -91,7 +91,7 @@ def scan(at: Printer, s: Stmt) -> None:
     total, front, n = at.names.fresh("sum"), at.names.fresh("front"), how.groups
     d, w = how.inner or (Digit(axis, 1, 1), 1)
     place = " + ".join(text for text in (_spread("g", how.outer), f"e * {w}" if w > 1 else "e") if text != "0")
-    inside = at.inside(layout, [axis], "r")
+    inside = at.inside(layout, [axis], "r") if not at.covered(src.name, op) else []
     at.put(f"{held(dst.dtype)} {total}[{n}], {front}[{n}];")
     with at.block(f"for (int g = 0; g < {n}; ++g)", unroll=True):
         at.put(f"{total}[g] = {front}[g] = {neutral};")

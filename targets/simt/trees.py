@@ -52,7 +52,8 @@ def reduce(at: Printer, s: Stmt) -> None:
     with at.over(layout.registers):
         to = register(out, layout, "r", dst.name)
         step = f"{t}[{to}] = {combine(f'{t}[{to}]', at.read_at(src.name, layout, 'r'))};"
-        ok = [c for a in gone if layout.extent(a) > tile_of(at.p, a) for c in at.inside(layout, [a], "r")]
+        padded = [a for a in gone if layout.extent(a) > tile_of(at.p, a)]
+        ok = [c for a in padded for c in at.inside(layout, [a], "r")] if padded and not at.covered(src.name, op) else []
         at.put(f"if ({' && '.join(ok)}) {step}" if ok else step)
     if s.dst not in at.deferred:
         tree(at, s, t)
