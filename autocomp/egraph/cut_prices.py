@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import ceil, prod
 
 from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
@@ -18,6 +18,7 @@ from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.types import dim_hint
 
 SCAN = 2**15  # elements of a row that one block scans: 32 of each of 1024 threads, as tiling/gpu-scan has it
+TURN, TURN_THREADS = 4096, 512  # elements of a longer row that a block scans in a turn, and its threads (tiling/gpu-scan-in-turns)
 SCANNED = 4  # operations of a scan an element: what it adds in its thread and to what stands in front, exchanges between lanes
 HELD = 8  # bytes of registers for each element of a row and of operands of its size: what maps hold of it at once
 
@@ -68,11 +69,18 @@ class Prices:
 
     def _operations(self, f: Form) -> float:
         """Vector operations of an op, those on numbers of 64 bits one by one on a CPU's cores; of a reduction that runs along a row which
-        one block's registers hold, or that a core goes down, those of a scan, on the cores that have rows."""
+        one block's registers hold or the block goes down, or along which a core goes, those of a scan, on the cores that have rows, and as
+        many as there is time for while a block waits for the turns of its row. Long columns are taken in parts: a turn has few of each."""
         chip = self.chip
-        if not f.running or not ((f.running <= SCAN and "scans" in chip.features) or "serial_scans" in chip.features):
+        scans = "serial_scans" in chip.features or ("scans" in chip.features and (f.running <= SCAN or f.inner))
+        if not f.running or not scans:
             return f.vector if chip.runs_blocks or not f.wide else f.vector + f.wide * (chip.lanes() - 1)
-        return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores * f.running / max(1, f.out.elements)))
+        rows = max(1.0, f.out.elements / f.running)
+        waits = 0.0
+        if f.running > SCAN and "serial_scans" not in chip.features:
+            rounds = ceil(rows / (chip.cores * max(1, chip.limits["threads"] * 2 // TURN_THREADS)))
+            waits = rounds * ceil(f.running / TURN) * chip.latency * chip.vector["f32"]
+        return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores / rows) + waits)
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
         s, limits = self.subject, self.chip.limits

@@ -66,7 +66,7 @@ class Form:
     apart: neighbours of its results lie in steps, as digits of an axis; extents: those of the reduced axes (over 1), sorted by text.
     lane_extent: extent of the output's innermost (merged) axis; lane_stride: the largest element distance between its neighbours in a
     window's operand.
-    running: extent of the axis along which a reduction runs (`ir.scans`), 0 for others.
+    running: extent of the axis along which a reduction runs (`ir.scans`), 0 for others; inner: it is the innermost one.
     shares: of each operand's elements those that are read, where that is less than all (slices, lookups); () for all of them.
     `spec` is equal for two contractions that differ in their second factor only.
     """
@@ -90,6 +90,7 @@ class Form:
     lane_extent: int = 1
     lane_stride: int = 1
     running: int = 0
+    inner: bool = False
     shares: tuple[float, ...] = ()
     spec: str = field(default="", compare=False)
 
@@ -125,6 +126,7 @@ def comprehension_form(comp: Comprehension, ins: tuple[TensorType, ...], out: Te
     if h is not None:
         form = replace(form, extents=tuple(sorted((a.extent for a in h.axes if a.extent != 1), key=str)), windowed=_windowed(h),
                        running=dim_hint(x.axis.extent) if (x := running(h, comp.axes)) else 0,
+                       inner=x is not None and x.axis == comp.axes[-1],
                        vector=form.vector * _longest(comp, h, form.accesses) ** 2)  # fmt: skip
     if isinstance(h, Contract):
         form = replace(form, **_contraction(comp, h, ins))  # type: ignore[arg-type]

@@ -401,7 +401,7 @@ class Placer:
         if inner in self.scanned:  # neighbours in one thread are added without an exchange
             vector = max(vector, VECTOR_BYTES // max(4, buf.dtype.bytes))
         elif runs:  # a thread goes down few columns, so that few sums are exchanged
-            vector = min(vector, max(1, WORD // min(t.dtype.bytes for t in near)))
+            vector = min(vector, max(1, WORD // min((t.dtype.bytes for t in near), default=buf.dtype.bytes)))
         main = max(near, key=moved).axes if near else tuple(sizes)
         sizes = {x: sizes[x] for x in sorted(sizes, key=lambda x: x in main)}  # what the widest tensor lacks is repeated in registers
         front = [x for x in sizes if x not in main and any(contiguous_axis(t) == x and inner in t.axes for t in views)]

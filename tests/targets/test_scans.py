@@ -110,6 +110,28 @@ def test_a_long_row_is_scanned_in_parts_side_by_side():
     assert len(scans) == 2 and len(program.kernels) == 3
     one = autocomp.optimize(graph({"x": "f32[500, 6000]"}, "%y = cumsum(x, axis=1)"), target="cuda:h200")
     assert ["scan" in k.schedule for k in one.kernels] == [True]
+    turns = autocomp.optimize(graph({"x": "f32[414, 38632]"}, "%y = cumsum(x, axis=1)"), target="cuda:h200")  # rows for every core
+    assert [dict(parse_schedule(k.schedule).tile)["i1"] < 38632 for k in turns.kernels] == [True]
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+def test_long_rows_from_the_end_and_one_row(model, tmp_path):
+    """Layouts of values that no tensor has in memory's order: there was no width to take for them."""
+    flip = "starts=[0, 36607], limits=[2, -1], steps=[1, -1]"
+    for n, source in enumerate((graph({"x": "f16[2, 36608]"}, f"%a = slice(x, {flip})\n%s = cumsum(%a, axis=1)\n%y = slice(%s, {flip})"),
+                                graph({"x": "f32[1, 300000]"}, "%y = cumsum(x, axis=1)"))):
+        program = autocomp.optimize(source, target="cuda:h200")
+        (folder := tmp_path / str(n)).mkdir()
+        program.executor = ModelExecutor(program, folder, model)
+        assert program.verify().ratio <= 1
+
+
+def test_sums_of_what_is_copied_ask_no_condition():
+    """A condition at each element would hold a predicate until its load is there; copies are zero outside of the extents."""
+    of = lambda body: autocomp.optimize(graph({"x": "f32[408, 9796]"}, body), target="cuda:h200").source()
+    guarded = lambda text: "< 408) sum" in text
+    assert not guarded(of("%y = cumsum(x, axis=0)"))
+    assert guarded(of("%y = cumprod(x, axis=0)")) and guarded(of("%a = exp(x)\n%y = cumsum(%a, axis=0)"))
 
 
 def test_columns_are_scanned_in_turns_by_whole_lines_of_memory():

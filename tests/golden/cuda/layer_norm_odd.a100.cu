@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    if (i1_t + r * 128 < 1023) t[0] = (t[0] + in0_t[r]);
+    t[0] = (t[0] + in0_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t[r] = (t[r] + ac_shuffle_xor(t[r], 1));

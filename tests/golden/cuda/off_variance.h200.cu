@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    if (r0_t + r * 32 < 250) t[0] = (t[0] + in0_t[r]);
+    t[0] = (t[0] + in0_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t[r] = (t[r] + ac_shuffle_xor(t[r], 8));
