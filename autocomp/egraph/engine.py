@@ -7,7 +7,7 @@ time: every syntax node keeps a copy of its whole source text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +67,14 @@ class Engine:
         self._run("(push)")
         self.declared = self._base.declared
         self.terms: list[Term] = []
+        self.kinds: list[int] = []  # of each term, equal where op and attributes are
+        self._kinds: dict[tuple[str, Attrs], int] = {}
         self._memo: dict[tuple[str, Attrs, tuple[int, ...]], int] = {}
         self._attrs: dict[str, Attrs] = {}
         self.classes: list[int] = []
-        self._named: list[tuple[int, object]] = []
+        self.names: dict[bindings.Value, int] = {}  # egglog's value of a class -> the smallest name in it
+        self._texts: dict[bindings.Value, str] = {}
+        self._stale = True  # whether terms came or classes met since `classes` was computed
         self._apart = False  # whether `equate` has pairs that are not united yet
 
     def _fresh(self, declare: Callable[[Engine], Any]) -> _Base:
@@ -104,7 +108,9 @@ class Engine:
         key = (op, attrs, tuple(args))
         if key not in self._memo:
             self._memo[key] = n = len(self.terms)
+            self._stale = True
             self.terms.append(Term(op, attrs, tuple(args), why))
+            self.kinds.append(self._kinds.setdefault((op, attrs), len(self._kinds)))
             inner = " ".join(f"(named {a})" for a in args)
             self._run(f"(set (named {n}) ({self.constructor(op, len(args))} {inner} {self.text(attrs)}))")
         return self._memo[key]
@@ -130,22 +136,17 @@ class Engine:
     def _unite(self) -> None:
         if self._apart:
             self._run("(run-schedule (run unite))")
-            self._apart = False
+            self._apart, self._stale = False, True
 
     def rebuild(self) -> None:
         """Recompute `classes`: name -> the smallest name in its class."""
         self._unite()
-        first = self._first(self._eg.freeze().functions)
-        self.classes = [first[v] for _, v in self._named]
-
-    def _first(self, functions: Mapping[str, bindings.FrozenFunction]) -> dict[object, int]:
-        """Smallest name of every class value."""
-        rows = functions["named"].rows
-        self._named = sorted(((self._eg.value_to_i64(r.inputs[0]), r.output) for r in rows), key=lambda p: p[0])
-        first: dict[object, int] = {}
-        for n, value in self._named:
-            first.setdefault(value, n)
-        return first
+        if self._stale:
+            rows = self._eg.freeze().functions["named"].rows
+            named = sorted(((self._eg.value_to_i64(r.inputs[0]), r.output) for r in rows), key=lambda p: p[0])
+            self.names = {}
+            self.classes = [self.names.setdefault(value, n) for n, value in named]
+            self._stale = False
 
     # ---- rules
     def rule(self, relation: str, variables: Sequence[tuple[str, str]], body: str, source: str) -> None:
@@ -168,22 +169,14 @@ class Engine:
         if runs := self._groups.get(asked) or " ".join(f"(run {r}_rule)" for r in asked):
             self._run(f"(run-schedule {runs})")
 
-    def matches(self, relations: Iterable[str], sorts: Mapping[str, Sequence[str]]) -> dict[str, set[tuple[object, ...]]]:
-        """Rows of each relation: T values as class names, strings as text. Renews `classes`."""
-        self._unite()
+    def matches(self, relations: Iterable[str]) -> dict[str, list[tuple[bindings.Value, ...]]]:
+        """All rows of each relation: of T values the names are in `names`, of strings the texts in `text_of`. Renews `classes`."""
+        self.rebuild()
         functions = self._eg.freeze().functions  # asked once: every look at it copies all rows
-        first = self._first(functions)
-        self.classes = [first[v] for _, v in self._named]
-        texts: dict[bindings.Value, str] = {}
+        return {relation: [tuple(r.inputs) for r in functions[relation].rows] for relation in relations}
 
-        def text(v: bindings.Value) -> str:
-            known = texts.get(v)
-            if known is None:
-                known = texts[v] = self._eg.value_to_string(v)
-            return known
-
-        out: dict[str, set[tuple[object, ...]]] = {}
-        for rel in relations:
-            read = [first.__getitem__ if s == "T" else text for s in sorts[rel]]
-            out[rel] = {tuple([f(v) for f, v in zip(read, r.inputs)]) for r in functions[rel].rows}
-        return out
+    def text_of(self, value: bindings.Value) -> str:
+        known = self._texts.get(value)
+        if known is None:
+            known = self._texts[value] = self._eg.value_to_string(value)
+        return known

@@ -7,26 +7,23 @@ grown are looked at: where each class has a form or two, a left side matches no 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from autocomp.egraph.engine import Term
+from autocomp.egraph.engine import Engine
 from autocomp.rewrite.pattern import Apply, Pattern
 
 Node = tuple[int, ...]  # the classes of a form's operands
 
 
 class Forms:
-    """The forms of each class by op, congruent terms once. `classes`: term -> class."""
+    """The forms of each class by op, congruent terms once."""
 
-    def __init__(self, terms: Sequence[Term], classes: Sequence[int]) -> None:
-        seen: set[tuple[object, ...]] = set()
+    def __init__(self, engine: Engine) -> None:
+        terms, classes, kinds = engine.terms, engine.classes, engine.kinds
+        forms = {(k, c, *[classes[a] for a in t.args]): t.op for t, k, c in zip(terms, kinds, classes, strict=True)}
         self._of: dict[str, dict[int, list[Node]]] = {}
-        for t, c in zip(terms, classes, strict=False):
-            children = tuple([classes[a] for a in t.args])
-            key = (t.op, t.attrs, children, c)
-            if key not in seen:
-                seen.add(key)
-                self._of.setdefault(t.op, {}).setdefault(c, []).append(children)
+        for (_, c, *children), op in forms.items():
+            self._of.setdefault(op, {}).setdefault(c, []).append(tuple(children))
         self._most = {op: max(map(len, of.values())) for op, of in self._of.items()}
         self._number = {op: sum(map(len, of.values())) for op, of in self._of.items()}
 

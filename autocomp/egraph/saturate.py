@@ -17,6 +17,7 @@ from autocomp.egraph.apply import apply, apply_together
 from autocomp.egraph.arity import split_wide
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import EClass, ENode, Frozen, Instance
+from autocomp.egraph.looked import Looked, Raw
 from autocomp.egraph.matches import Forms
 from autocomp.egraph.queries import Query, engine_for
 from autocomp.egraph.terms import Terms, typed
@@ -24,7 +25,6 @@ from autocomp.ir.away_from_zero import bounds
 from autocomp.ir.builder import checked_attrs
 from autocomp.ir.decided import decided
 from autocomp.ir.node import Attrs, Graph
-from autocomp.ir.ops import OPS
 from autocomp.ir.types import DTYPES, TensorType
 from autocomp.options import Options
 from autocomp.rewrite.functions import tensor_functions
@@ -38,7 +38,6 @@ SHARE, TURN = 0.5, 0.1  # of a phase's new terms, for one rule: of all, and in o
 SMALL = 200  # new terms below which nothing is counted
 TRIES = 10  # matches that a phase looks at for each term that it may have
 EMPTY = ("iota", "cast")  # of which a tensor without elements is made
-INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
 
 
 def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, features: Sequence[str] = (),
@@ -128,9 +127,7 @@ class Phase:
 
     def run(self) -> None:
         """Rounds of matching and applying until nothing changes or the budget is reached, which the trace then says."""
-        sorts = {q.relation: tuple(s for _, s in q.variables) for q in self.queries}
-        seen: dict[str, set[tuple[object, ...]]] = {q.relation: set() for q in self.queries}
-        rounds, changed = 0, True
+        looked, rounds, changed = Looked(self.terms), 0, True
         over: dict[str, Any] | None = None
         while changed and over is None:
             if rounds == self.options.phase_iterations:
@@ -140,10 +137,11 @@ class Phase:
             self._rest()
             active = [q.relation for q in self.queries if q.rule.name not in self.resting]
             self.terms.engine.match(active)
-            found, self.at_class = self.terms.engine.matches(active, sorts), None
+            found, self.at_class = self.terms.engine.matches(active), None
             self.terms.settle()
+            looked.take_up()
             joined = self.terms.cancel()
-            changed, over = self._round(found, seen, rounds == 1)
+            changed, over = self._round(found, looked, rounds == 1)
             changed |= joined
         if over is not None:
             worst = max(self.fired, key=lambda r: (self.fired[r], r), default="none")
@@ -166,7 +164,7 @@ class Phase:
         if not self._grown():
             return
         self.terms.engine.rebuild()
-        forms = Forms(self.terms.engine.terms, self.terms.engine.classes)
+        forms = Forms(self.terms.engine)
         for q in self.queries:
             if q.rule.name not in self.resting and (often := forms.at_most(q.lhs, self.matches)) > self.matches:
                 self.resting[q.rule.name] = f"{often} matches, at most {self.matches}"
@@ -175,46 +173,40 @@ class Phase:
         """Whether classes may have many forms: only then is it worth while to count."""
         return len(self.terms.types) > self.source + max(SMALL, self.source)
 
-    def _round(self, found: Mapping[str, set[tuple[object, ...]]], seen: dict[str, set[tuple[object, ...]]], first: bool
-               ) -> tuple[bool, dict[str, Any] | None]:  # fmt: skip
-        """Apply the new matches; whether one fired or waits, and the limit that was reached, if any. A match is new again when the facts
-        about its tensors have changed; new ones are taken in the order of their text, which never depends on hashing. Siblings are
-        looked for among the phase's own tensors, not among those that it makes."""
+    def _round(self, found: Mapping[str, Sequence[Raw]], looked: Looked, first: bool) -> tuple[bool, dict[str, Any] | None]:
+        """Apply the new matches; whether one fired or waits, and the limit that was reached, if any. Siblings are looked for among the
+        phase's own tensors, not among those that it makes."""
         changed = False
         for q in self.queries:
             begun = time.perf_counter()
-            fired, over = self._turn(q, found.get(q.relation, set()), seen[q.relation], first)
+            fired, over = self._turn(q, found.get(q.relation, ()), looked, first)
             self.spent[q.rule.name] = self.spent.get(q.rule.name, 0.0) + time.perf_counter() - begun
             changed |= fired
             if over is not None:
                 return changed, over
         return changed, self._over()
 
-    def _turn(self, q: Query, found: set[tuple[object, ...]], seen: set[tuple[object, ...]], first: bool
-              ) -> tuple[bool, dict[str, Any] | None]:  # fmt: skip
+    def _turn(self, q: Query, found: Sequence[Raw], looked: Looked, first: bool) -> tuple[bool, dict[str, Any] | None]:
         """The new matches of one rule."""
-        known = {r: self._with_facts(r) for r in found}
-        rows = sorted((r for r, facts in known.items() if facts not in seen), key=str)
+        new = looked.new(q, found)
         name, before, changed = q.rule.name, self.made.get(q.rule.name, 0), False
         if q.rule.siblings:
-            seen.update(known[r] for r in rows)
-            self.matched[name] = self.matched.get(name, 0) + len(rows)
-            together = apply_together(self.terms, q, rows, self.functions, self.taken) if first else []
+            for _, facts, m in new:
+                looked.note(q, facts, m)
+            self.matched[name] = self.matched.get(name, 0) + len(new)
+            together = apply_together(self.terms, q, [row for row, *_ in new], self.functions, self.taken) if first else []
             return any([self._said(q, row, reason) for row, reason in together]), None
-        for row in rows:
+        for row, facts, m in new:
             if (over := self._over()) is not None:
                 return changed, over
             if self.made.get(name, 0) - before > max(SMALL, self.left * TURN):
                 return True, None  # the others first
-            seen.add(known[row])
+            looked.note(q, facts, m)
             self.tried, terms = self.tried + 1, len(self.terms.types)
             self.matched[name] = self.matched.get(name, 0) + 1
             changed |= self._said(q, row, apply(self.terms, q, row, self.functions))
             self.made[name] = self.made.get(name, 0) + len(self.terms.types) - terms
         return changed, None
-
-    def _with_facts(self, row: tuple[object, ...]) -> tuple[object, ...]:
-        return (*row, *((self.terms.constant[v], self.terms.uniform[v]) for v in row if isinstance(v, int)))
 
     def _said(self, q: Query, row: tuple[object, ...], answer: str | Answer | None) -> bool:
         """Count what a match gave; whether the rule fired."""

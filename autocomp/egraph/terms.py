@@ -5,7 +5,9 @@ Facts of terms become facts of classes (an e-class analysis): what one form know
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from autocomp.egraph.engine import Engine
 from autocomp.ir.node import Attrs
@@ -40,7 +42,8 @@ class Terms:
     decides: a rounding or a comparison is computed from it. least: its elements are 0 or of at least that magnitude, as far as the graph
     says it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
     form knows holds for all of them; of `uniform` and `constant` also for what is computed from them.
-    united: classes met since then. fired: each time that a rule did, with the terms that it made: from the first to before the second.
+    users: the terms that have it as an operand. settled: the classes as of the last `settle`. united: classes met since then.
+    fired: each time that a rule did, with the terms that it made: from the first to before the second.
     """
 
     engine: Engine
@@ -52,6 +55,9 @@ class Terms:
     indexed: list[bool] = field(default_factory=list)
     decides: list[bool] = field(default_factory=list)
     least: list[float | None] = field(default_factory=list)
+    users: list[list[int]] = field(default_factory=list)
+    injective: list[int] = field(default_factory=list)  # terms of injective ops
+    settled: list[int] = field(default_factory=list)
     united: bool = False
     fired: list[tuple[Rule, Match, int, int]] = field(default_factory=list)
 
@@ -62,6 +68,11 @@ class Terms:
             self.decides.append(decides)
             self.least.append(least)
             self.types.append(type)
+            self.users.append([])
+            for a in dict.fromkeys(args):
+                self.users[a].append(n)
+            if op in INJECTIVE:
+                self.injective.append(n)
             self.fixed.append(not holds_symbol(type) and not holds_symbol(attrs))
             self.uniform.append(self._uniform(n))
             self.constant.append(self._constant(n))
@@ -88,40 +99,52 @@ class Terms:
         return None
 
     def settle(self) -> None:
-        """Join the facts of every class's forms, and pass them on to the users, until nothing changes."""
+        """Join the facts of every class's forms, and pass them on to the users, until nothing changes: in turns over the classes in the
+        order of their names, of which those are looked at that have other forms than before or of whose operands more is known."""
         if not self.united:  # a term alone has its facts from the start
             return
         self.united = False
+        classes, before, self.settled = self.engine.classes, self.settled, self.engine.classes
         members: dict[int, list[int]] = {}
-        for n, c in enumerate(self.engine.classes):
+        for n, c in enumerate(classes):
             members.setdefault(c, []).append(n)
-        for names in members.values():
+        todo = sorted({(0, c) for b, c in zip(before, classes) if b != c} | {(0, c) for c in classes[len(before) :]})  # (turn, class)
+        for _, c in todo:
+            names = members[c]
             decides, all_ = any(self.decides[n] for n in names), [self.least[n] for n in names]
             least = None if None in all_ else max(x for x in all_ if x is not None)
             for n in names:
                 self.decides[n], self.least[n] = decides, least
-        changed = True
-        while changed:
-            changed = False
-            for names in members.values():
-                known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
-                constant = any(self.constant[n] or self._constant(n) for n in names)
-                for n in names:
-                    if not same_number(self.uniform[n], known) or self.constant[n] != constant:
-                        self.uniform[n], self.constant[n] = known, constant
-                        changed = True
+        waiting = set(todo)
+        while todo:
+            turn, c = heappop(todo)
+            if self._join(members[c]):
+                for user in {classes[u] for n in members[c] for u in self.users[n]}:
+                    at = (turn + (user <= c), user)
+                    if at not in waiting:
+                        waiting.add(at)
+                        heappush(todo, at)
+
+    def _join(self, names: Sequence[int]) -> bool:
+        """Give all forms of a class what is known of one of them or of its operands; whether that says more of any."""
+        known = next((u for n in names if (u := self.uniform[n]) is not None or (u := self._uniform(n)) is not None), None)
+        constant = any(self.constant[n] or self._constant(n) for n in names)
+        changed = [n for n in names if not same_number(self.uniform[n], known) or self.constant[n] != constant]
+        for n in changed:
+            self.uniform[n], self.constant[n] = known, constant
+        return bool(changed)
 
     def cancel(self) -> bool:
         """Unite what an injective op maps to one tensor; whether anything was united. Congruence alone never says it: T(a) = T(b)
         would leave a and b apart, and rules that go on from each of them make the same tensors again without end."""
         first: dict[tuple[str, Attrs, int], int] = {}
         joined = False
-        for c, t in zip(self.engine.classes, self.engine.terms):
-            if t.op in INJECTIVE:
-                a = first.setdefault((t.op, t.attrs, c), t.args[0])
-                if not self.engine.equal(a, t.args[0]):
-                    self.engine.union(a, t.args[0])
-                    joined = self.united = True
+        for n in self.injective:
+            t = self.engine.terms[n]
+            a = first.setdefault((t.op, t.attrs, self.engine.classes[n]), t.args[0])
+            if not self.engine.equal(a, t.args[0]):
+                self.engine.union(a, t.args[0])
+                joined = self.united = True
         return joined
 
     def operand(self, n: int) -> Operand:
