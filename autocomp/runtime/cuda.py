@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -97,7 +98,8 @@ class CudaExecutor:
         self.plain: PlainCuda | None = None  # where calls are such
 
     def __del__(self) -> None:
-        if (plain := self.__dict__.get("plain")) is not None:
+        ends = sys is None or sys.is_finalizing()  # no module is left to wait with
+        if (plain := self.__dict__.get("plain")) is not None and not ends:
             plain.leave()
 
     @property
