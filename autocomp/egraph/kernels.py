@@ -47,6 +47,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
                           factors=tuple((h, n) for h in sorted(cut.heavy) for n in _factors(s, cut, h)),
                           apart=tuple(t for h in sorted(cut.heavy) for t in _apart(s, cut, h)),
+                          contracts=tuple(h for h in sorted(cut.heavy) if s.nodes[h].form.kind == "contract"),
                           turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h, readers)),
                           computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}

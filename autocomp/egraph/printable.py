@@ -13,7 +13,7 @@ from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
 from autocomp.egraph.frozen import Frozen
 from autocomp.errors import AutocompError, UnsupportedOp
-from autocomp.ir.body import Contract, Map, postorder
+from autocomp.ir.body import Contract, Load, Map, postorder
 from autocomp.ir.checks import check_kernel_graph
 from autocomp.ir.kernel import Call, Kernel, KernelGraph
 from autocomp.ir.scalar import SCALAR as SCALARS
@@ -41,8 +41,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
     of several operations, or a product (a convolution whose channels come first), has only the form of element after element, makes a
     product's factor at some cost, or is much dearer by its best schedule than the cover took it for (columns too long for a core, whose
-    second pass reads memory again; a product that turns its result, beside which transpositions are kernels of their own); the cheapest
-    of the covers is taken. Raises the first kernel's refusal where none is left.
+    second pass reads memory again; a product that turns its result, beside which transpositions are kernels of their own), or where copies
+    of what products store take a good part of the program; the cheapest of the covers is taken. Raises the first kernel's refusal where
+    none is left.
     """
     without: frozenset[frozenset[int]] = frozenset()
     first: AutocompError | None = None
@@ -77,6 +78,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:
+            avoided = set(_copied_on(calls, schedules))  # the last, since there may be no other form
+        if not refused and avoided <= without:
             break
         without |= avoided
     if best is not None:
@@ -94,6 +97,18 @@ def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launc
     times = {"reduce": DEAR, "contract": DEAR, "chain": DEAR_CHAIN}
     many = [(c, s, roles_of(c.kernel).form) for c, s in seconds if len(c.body) > 1 and s >= WORTH * total]
     return [c for c, s, form in many if form in times and s - launch > times[form] * c.expected]
+
+
+def _copied_on(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> frozenset[frozenset[int]]:
+    """Products whose results a kernel that computes nothing copies on (columns cut off that filled up a vector) for a good part of the
+    program: a cover takes products that need no such columns for dearer than they are where the depth is short."""
+    seconds = {c.kernel.signature: schedules[c.kernel.signature][1].seconds for c in calls.calls if c.kernel.signature in schedules}
+    total = sum(seconds.get(c.kernel.signature, c.expected) for c in calls.calls)
+    makers = {c.args[t.name]: c for c in calls.calls if c.contracts for t in c.kernel.outputs}
+    copies = [c for c in calls.calls if seconds.get(c.kernel.signature, 0.0) >= WORTH * total
+              and all(isinstance(s.value, Load) for s in c.kernel.stores)]  # fmt: skip
+    found = [makers[t] for c in copies for t in c.args.values() if t in makers and makers[t] is not c]
+    return frozenset(frozenset((n,)) for c in found for n in c.contracts)
 
 
 def _several(k: Kernel) -> bool:

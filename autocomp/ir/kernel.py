@@ -104,6 +104,7 @@ class Call:
     `factors`: (a contraction, a node that makes a factor of it) of each; a cover may store these and keep the rest of the kernel.
     `apart`: (a contraction, a node through which it reads a factor: a transposition, a cast) of each, or the contraction alone where it
     reads through none and the graph has other forms of it (a convolution whose channels come first); covers without them have others.
+    `contracts`: its contractions; a cover without one has other forms of what it makes (factors that no copy fills up).
     `turned`: (a contraction, a transposition of what is made of its result) of each in the graph, where the body has one of them; without
     them transpositions are kernels of their own.
     `expected`: its seconds by the cover's price, which knows no schedule.
@@ -122,6 +123,7 @@ class Call:
     feeds: tuple[int, ...] = field(default=(), compare=False)
     factors: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     apart: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
+    contracts: tuple[int, ...] = field(default=(), compare=False)
     turned: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
     expected: float = field(default=0.0, compare=False)
