@@ -67,8 +67,6 @@ class Engine:
         self._run("(push)")
         self.declared = self._base.declared
         self.terms: list[Term] = []
-        self.kinds: list[int] = []  # of each term, equal where op and attributes are
-        self._kinds: dict[tuple[str, Attrs], int] = {}
         self._memo: dict[tuple[str, Attrs, tuple[int, ...]], int] = {}
         self._attrs: dict[str, Attrs] = {}
         self.classes: list[int] = []
@@ -110,7 +108,6 @@ class Engine:
             self._memo[key] = n = len(self.terms)
             self._stale = True
             self.terms.append(Term(op, attrs, tuple(args), why))
-            self.kinds.append(self._kinds.setdefault((op, attrs), len(self._kinds)))
             inner = " ".join(f"(named {a})" for a in args)
             self._run(f"(set (named {n}) ({self.constructor(op, len(args))} {inner} {self.text(attrs)}))")
         return self._memo[key]

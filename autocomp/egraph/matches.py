@@ -7,31 +7,44 @@ grown are looked at: where each class has a form or two, a left side matches no 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from autocomp.egraph.engine import Engine
+from autocomp.egraph.engine import Term
+from autocomp.forks import kept_property
 from autocomp.rewrite.pattern import Apply, Pattern
 
 Node = tuple[int, ...]  # the classes of a form's operands
 
 
 class Forms:
-    """The forms of each class by op, congruent terms once."""
+    """The forms of each class by op. `classes`: term -> class."""
 
-    def __init__(self, engine: Engine) -> None:
-        terms, classes, kinds = engine.terms, engine.classes, engine.kinds
-        forms = {(k, c, *[classes[a] for a in t.args]): t.op for t, k, c in zip(terms, kinds, classes, strict=True)}
-        self._of: dict[str, dict[int, list[Node]]] = {}
-        for (_, c, *children), op in forms.items():
-            self._of.setdefault(op, {}).setdefault(c, []).append(tuple(children))
-        self._most = {op: max(map(len, of.values())) for op, of in self._of.items()}
-        self._number = {op: sum(map(len, of.values())) for op, of in self._of.items()}
+    def __init__(self, terms: Sequence[Term], classes: Sequence[int]) -> None:
+        self._terms, self._classes = terms, classes
+        self._most: dict[str, int] = {}  # terms of one class
+        self._number: Counter[str] = Counter()
+        for (op, _), n in Counter((t.op, c) for t, c in zip(terms, classes, strict=True)).items():
+            self._number[op] += n
+            self._most[op] = max(self._most.get(op, 0), n)
+
+    @kept_property
+    def _of(self) -> dict[str, dict[int, list[Node]]]:
+        """By op and class, congruent terms once."""
+        seen: set[tuple[object, ...]] = set()
+        out: dict[str, dict[int, list[Node]]] = {}
+        for t, c in zip(self._terms, self._classes, strict=True):
+            children = tuple([self._classes[a] for a in t.args])
+            key = (t.op, t.attrs, children, c)
+            if key not in seen:
+                seen.add(key)
+                out.setdefault(t.op, {}).setdefault(c, []).append(children)
+        return out
 
     def at_most(self, p: Pattern, enough: int) -> int:
-        """No fewer than the matches of a left side; counted roughly where that is at most `enough`."""
+        """No fewer than the matches of a left side; counted by numbers of terms alone where that is at most `enough`."""
         if not isinstance(p, Apply):
             return 1
-        rough = self._number.get(p.op, 0)
+        rough = self._number[p.op]
         for op, often in Counter(_inner(p.args)).items():
             rough *= self._most.get(op, 0) ** often
         return rough if rough <= enough else sum(self._below(p).values())

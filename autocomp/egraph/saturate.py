@@ -164,7 +164,7 @@ class Phase:
         if not self._grown():
             return
         self.terms.engine.rebuild()
-        forms = Forms(self.terms.engine)
+        forms = Forms(self.terms.engine.terms, self.terms.engine.classes)
         for q in self.queries:
             if q.rule.name not in self.resting and (often := forms.at_most(q.lhs, self.matches)) > self.matches:
                 self.resting[q.rule.name] = f"{often} matches, at most {self.matches}"

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.egraph.engine import Term
+from autocomp.egraph.matches import Forms
+from autocomp.ir.node import Attrs
+from autocomp.rewrite import parse_rules
 from tests.helpers.time_limits import within
 
 NAN = {
@@ -32,3 +36,13 @@ def test_constants_are_folded_however_long_their_chain_is():
         text = f"graph g\ninput x: f32[3]\nparam w: f32[3] = ones\n{steps}\n%z = add(x, %2999)\noutput y = %z\n"
         program = autocomp.optimize(text, cache=False)
     np.testing.assert_array_equal(program(np.zeros(3, np.float32)), np.ones(3))
+
+
+def test_forms_are_looked_at_where_numbers_of_terms_say_too_many():
+    """a + b is b + a; what is added to either is one form twice, and matches by two ways."""
+    args = ((), (), (0, 1), (1, 0), (2, 0), (3, 0))
+    terms = [Term("add" if a else "input", Attrs({} if a else {"name": f"x{n}"}), a, "source") for n, a in enumerate(args)]
+    (rule,) = parse_rules('- {name: t/sums, phase: algebra, lhs: "add(add(?x, ?y), ?z)", rhs: "?z", why: a test}', "t.yaml")
+    forms = Forms(terms, [0, 1, 2, 2, 4, 4])
+    assert forms.at_most(rule.lhs, 8) == 4 * 2
+    assert forms.at_most(rule.lhs, 7) == 2
