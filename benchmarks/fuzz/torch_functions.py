@@ -97,7 +97,9 @@ def check(case: Case) -> Verdict:
             kept = [x.clone() for x in xs]
             got = program(*xs)
             got = got if isinstance(got, tuple) else (got,)
-            if any(not torch.equal(a, b) and not a.isnan().any() for a, b in zip(xs, kept)):
+            own = [x.clone() for x in kept]  # what torch writes to (an argument that says in place) is written to
+            module(*own)
+            if any(not torch.equal(a, b) and torch.equal(b, c) and not a.isnan().any() for a, b, c in zip(xs, kept, own)):
                 return Verdict("wrong", "an input was written to")
             for k, g in enumerate(got):
                 if differs(torch.as_tensor(g), [r[k] for r in references]):

@@ -290,7 +290,7 @@ def test_rows_outside_of_time_are_near_for_all_steps() -> None:
     assert "made by\n    skewing/interchange: the schedule" in program.explain(why=kernel.name)
     chosen, chip = parse(program.kernels[0].schedule), program.target.chip
     by = dict(recurrence_time(kernel, chosen, chip).parts), dict(recurrence_time(kernel, Schedule(parallel=chosen.parallel), chip).parts)
-    assert chosen.skew and by[0]["launch"] * 49 < by[1]["launch"] and sum(by[0].values()) < 0.3 * sum(by[1].values())
+    assert chosen.skew and by[0]["launch"] * 49 < by[1]["launch"] and sum(by[0].values()) < 0.5 * sum(by[1].values())
 
 
 def test_without_the_skewing_rule_nothing_is_tiled() -> None:

@@ -33,7 +33,7 @@ def linear(program):
 def test_four_times_as_long_takes_about_four_times_as_long(shape, axis):
     short, long = (compiled("cumsum", "f32", shape.format(n=n), axis, deadline=0) for n in (20_000, 80_000))
     assert linear(long)
-    assert long.predicted < 6 * short.predicted
+    assert long.predicted < 8 * short.predicted, "a cache may hold the short one alone; as a fold it takes 16 times as long"
     assert short.predicted < 0.02, "a hundred seconds for 512 columns"
 
 
@@ -93,7 +93,7 @@ def test_exact_leaves_the_order_of_a_sum():
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize("target", ["cuda:a100", "maca:c500"])
 def test_on_the_model_of_a_gpu(target, model, tmp_path):
-    program = compiled("cumsum", "f32", "2, 33003", 1, target=target)
+    program = compiled("cumsum", "f32", "2, 100003", 1, target=target)
     assert in_parts(program)
     program.executor = ModelExecutor(program, tmp_path, model)
     assert program.verify().ratio <= 1

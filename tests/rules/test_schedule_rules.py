@@ -110,7 +110,7 @@ def test_a_rule_without_legal_is_refused_with_its_kernel():
 
 
 @pytest.mark.parametrize(("name", "forgotten", "longest"), [
-    ("tiling/contract", "fits(", 4096), ("tiling/rows", "legal(", 128), ("tiling/gpu-columns", "legal(", 512),
+    ("tiling/contract", "fits(", 16384), ("tiling/rows", "legal(", 128), ("tiling/gpu-columns", "legal(", 512),
 ])  # fmt: skip
 def test_a_fault_is_shown_in_a_small_graph_that_shows_it_again(name: str, forgotten: str, longest: int):
     rule = replace(RULES[name], where=tuple(c for c in RULES[name].where if not str(c).startswith(forgotten)))
