@@ -78,7 +78,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
         avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
         if not refused and avoided <= without:
-            avoided = set(_copied_on(calls, schedules))  # the last, since there may be no other form
+            avoided = _copied_on(calls, schedules)  # the last, since there may be no other form
         if not refused and avoided <= without:
             break
         without |= avoided
@@ -99,7 +99,7 @@ def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launc
     return [c for c, s, form in many if form in times and s - launch > times[form] * c.expected]
 
 
-def _copied_on(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> frozenset[frozenset[int]]:
+def _copied_on(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> set[frozenset[int]]:
     """Products whose results a kernel that computes nothing copies on (columns cut off that filled up a vector) for a good part of the
     program: a cover takes products that need no such columns for dearer than they are where the depth is short."""
     seconds = {c.kernel.signature: schedules[c.kernel.signature][1].seconds for c in calls.calls if c.kernel.signature in schedules}
@@ -108,7 +108,7 @@ def _copied_on(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) 
     copies = [c for c in calls.calls if seconds.get(c.kernel.signature, 0.0) >= WORTH * total
               and all(isinstance(s.value, Load) for s in c.kernel.stores)]  # fmt: skip
     found = [makers[t] for c in copies for t in c.args.values() if t in makers and makers[t] is not c]
-    return frozenset(frozenset((n,)) for c in found for n in c.contracts)
+    return {frozenset((n,)) for c in found for n in c.contracts}
 
 
 def _several(k: Kernel) -> bool:
