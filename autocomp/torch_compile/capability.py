@@ -54,7 +54,8 @@ def is_random(node: Any) -> bool:
 
 
 class Trial:
-    """`why`: the reasons of nodes that stay with torch. Numbers, constants and inputs are neither ours nor torch's."""
+    """`why`: the reasons of nodes that stay with torch. Numbers, constants and inputs are neither ours nor torch's. `again`: views of ours
+    that torch makes too."""
 
     def __init__(self, gm: Any, device: Any, features: Sequence[str] = ()) -> None:
         self.device, self.features, self.why = device, features, dict[Any, str]()
@@ -62,6 +63,7 @@ class Trial:
         self.without_kernels = ("regroup", "loop") if device.type == "cpu" else ("regroup",)
         self.reader = Fragment("trial", gm)
         self._seen: set[Node] = set()
+        self.again: set[Any] = set()
         for node in gm.graph.nodes:
             self._try(node)
         self._regroups(gm)
@@ -167,7 +169,7 @@ class Trial:
         for n, base in of.items():
             if base.op == "call_function" and sum(b is base for b in of.values()) > 1:
                 while n is not base:
-                    self.why[n] = "it is a view of another result, which torch makes without a copy"
+                    self._of_torch(n, "it is a view of another result, which torch makes without a copy")
                     n = n.args[0]
 
     def _regroups(self, gm: Any) -> None:
@@ -175,7 +177,20 @@ class Trial:
         for node in reversed(gm.graph.nodes):
             found = self.reader.values.get(node)
             if isinstance(found, Node) and found.op == "regroup" and self.ours(node) and not all(map(self.ours, node.users)):
-                self.why[node] = "it is a view that torch makes without a copy"
+                self._of_torch(node, "it is a view that torch makes without a copy")
+
+    def _of_torch(self, node: Any, why: str) -> None:
+        """torch makes a view. What is ours reads one of its own, so that it need not wait for torch's between two programs."""
+        inner = [u for u in node.users if self.ours(u)]
+        self.why[node] = why
+        if not inner or node not in self.reader.values:
+            return
+        with node.graph.inserting_after(node):
+            mine = node.graph.node_copy(node)
+        self.again.add(mine)
+        self.reader.values[mine] = self.reader.values[node]
+        for u in inner:
+            u.replace_input_with(node, mine)
 
     def _views(self, gm: Any) -> None:
         """What torch reads by its place in memory stays as torch places it."""

@@ -94,7 +94,7 @@ class Maker:
     def _note(self, trial: Trial, made: Sequence[_Group]) -> None:
         mine = {n for g in made for n in g.nodes}
         r = self.record
-        r.nodes = sum(n.target is not operator.getitem for n in mine)
+        r.nodes = sum(n.target is not operator.getitem for n in mine - trial.again)
         programs = [p for g in made for p in g.programs]
         r.programs, r.kernels = len(made), sum(len(p.calls.calls) for p in programs)
         for n in self.gm.graph.nodes:

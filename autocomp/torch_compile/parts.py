@@ -178,7 +178,8 @@ class _Part:
         if not self.sized:
             return [empty_strided(shape, strides, dtype=dtype, device=self.device) for shape, strides, dtype in self.made]
         values = with_computed(dict(zip((name for name, _, _ in self.values), key)), self.program.calls.computed)
-        return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in t.shape], dtype=dtype, device=self.device)
+        sized = lambda t, dtype: t.shape[:-1] if dtype.is_complex else t.shape  # the parts of a complex number lie side by side
+        return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in sized(t, dtype)], dtype=dtype, device=self.device)
                 for t, dtype in zip(self.types, self.dtypes)]  # fmt: skip
 
     def finished(self, outputs: list[torch.Tensor], key: tuple[int, ...]) -> Any:

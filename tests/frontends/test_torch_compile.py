@@ -97,6 +97,16 @@ def test_complex_numbers_inside_of_a_graph_are_ours():
     assert all(not g.stayed and g.programs == 1 for g in (*graphs, *autocomp.report()[-2:]))
 
 
+def test_complex_numbers_of_open_sizes_lie_as_torch_s():
+    f = lambda x: (torch.polar(x.exp(), x).mT, torch.polar(x.exp(), x).conj().sum(1))
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
+    for shape in ((3, 5), (4, 2), (7, 6)):
+        x = torch.randn(shape)
+        same(c(x), f(x))
+    (graph,) = no_errors(before)
+    assert graph.programs == 1 and not graph.notes and not graph.stayed
+
+
 def test_complex_numbers_come_and_go():
     def f(z, x):
         return z.mT * 2, torch.fft.rfft(x), z.abs(), torch.linalg.eigvals(torch.eye(3) * x[:3, :3]).abs().sort()[0] * z[0, 0].real
@@ -129,6 +139,19 @@ def test_gradients_come_from_programs_of_both_ways():
     for p, q in zip(a.parameters(), b.parameters()):
         same(p.grad, q.grad)
     assert [(g.kind, bool(g.stayed)) for g in autocomp.report()[before:]] == [("forward", False), ("backward", False)]
+
+
+def test_views_that_are_kept_for_the_way_back_cut_no_program():
+    """What torch keeps lies in the memory of other results; between two products of ours it waits for nothing."""
+    m = nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 4), nn.Linear(4, 8)).eval()
+    c, before = compiled(m, dynamic=True), len(autocomp.report())
+    for sizes in ((2, 5), (3, 7)):
+        x, y = (torch.randn(*sizes, 8, requires_grad=True) for _ in range(2))
+        y.data.copy_(x.data)
+        got, want = torch.autograd.grad(c(x).sin().sum(), (x, *m.parameters())), torch.autograd.grad(m(y).sin().sum(), (y, *m.parameters()))
+        same(got, want)
+    forward, backward = no_errors(before)
+    assert (forward.programs, backward.programs) == (1, 1) and not forward.notes and not backward.notes
 
 
 def test_gradients_through_attention_and_norms():

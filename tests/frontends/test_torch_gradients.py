@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 from autocomp.errors import ModelError, UnsupportedOp  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from autocomp.ir.reference import evaluate  # noqa: E402
 from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -181,23 +182,60 @@ def test_gradients_of_edges_that_are_repeated(form):
     means_the_same(lambda g, x: back(g, x, pad), drawn(*pad_(x, pad).shape), x)
 
 
-def test_a_network_of_convolutions_trains_without_torch_s_kernels():
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_network_of_convolutions_trains_without_torch_s_kernels(dynamic):
     import autocomp
 
     net = torch.nn.Sequential(torch.nn.Conv1d(2, 4, 3, stride=2), torch.nn.Tanh(), torch.nn.Conv1d(4, 3, 2))
-    x = drawn(2, 2, 11)
-    want = torch.autograd.grad(net(x).square().sum(), net.parameters())
-    compiled = torch.compile(net, backend="autocomp", dynamic=False)  # whatever other tests gave it
-    got = torch.autograd.grad(compiled(x).square().sum(), net.parameters())
-    for g, w in zip(got, want, strict=True):
-        torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-4)
-    said = str(autocomp.report())
-    assert "backward" in said and "convolution_backward" not in said
+    compiled, before = torch.compile(net, backend="autocomp", dynamic=dynamic), len(autocomp.report())
+    for sizes in ((2, 11), (3, 15))[: 1 + dynamic]:
+        x = drawn(sizes[0], 2, sizes[1])
+        want = torch.autograd.grad(net(x).square().sum(), net.parameters())
+        got = torch.autograd.grad(compiled(x).square().sum(), net.parameters())
+        for g, w in zip(got, want, strict=True):
+            torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-4)
+    graphs = autocomp.report()[before:]
+    assert "backward" in [g.kind for g in graphs] and not any("convolution" in s.op for g in graphs for s in g.stayed)
 
 
-def test_gradients_over_open_sizes_are_refused():
+def of_open_sizes(f, x, *fixed, axes):
+    """The graph of f(x, *fixed) computes what f does at several sizes of x along `axes`."""
+    dims = {a: torch.export.Dim(f"d{a}", min=8 if a else 2, max=40) for a in axes}
+    graph = load_torch(torch.export.export(Apply(f).eval(), (x, *fixed), dynamic_shapes={"xs": (dims, *[None] * len(fixed))}))
+    for more in (0, 1, 4):
+        x = drawn(*(n + more + a if a in axes else n for a, n in enumerate(x.shape)))
+        want = f(*(v.double() for v in (x, *fixed)))
+        got = evaluate(graph, {n.attrs["name"]: v.numpy() for n, v in zip(graph.inputs, (x, *fixed))})
+        for g, w in zip(got.values(), want, strict=True):
+            np.testing.assert_allclose(g, w.numpy(), rtol=1e-4, atol=1e-4)
+            assert g.shape == tuple(w.shape)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
+def test_gradients_of_convolutions_over_open_sizes(form, transposed):
+    stride, padding, dilation, groups, more = form
+    w = drawn(4, 8 // groups, 3, 2) if transposed else drawn(8, 4 // groups, 3, 2)
+    rest = [stride] * 2, [padding] * 2, [dilation] * 2, transposed, [more * transposed] * 2, groups
+    f = lambda x, w: aten.convolution_backward(aten.convolution(x, w, None, *rest).cos(), x, w, [8], *rest, [True] * 3)
+    of_open_sizes(f, drawn(3, 4, 11, 9), w, axes=(0, 2))
+
+
+def test_gradients_of_pools_over_open_batches():
+    k, s, p, d = [3, 3], [2, 2], [1, 1], [1, 1]
+
+    def f(x):
+        y, at = aten.max_pool2d_with_indices(x, k, s, p, d)
+        return (aten.max_pool2d_with_indices_backward(y.cos(), x, k, s, p, d, False, at),
+                aten.avg_pool2d_backward(y.sin(), x, k, s, p, False, True, None),
+                aten._adaptive_avg_pool2d_backward(y, x), aten.col2im(aten.im2col(x, k, d, p, s), [9, 8], k, d, p, s))  # fmt: skip
+
+    of_open_sizes(f, drawn(3, 2, 9, 8), axes=(0,))
+
+
+def test_gradients_by_weights_of_open_sizes_are_refused():
     f = Apply(lambda g, x, w: aten.convolution_backward(g, x, w, [4], [1], [0], [1], False, [0], 1, [True] * 3)[0]).eval()
-    batch = {0: torch.export.Dim("batch", min=2, max=9)}
-    program = torch.export.export(f, (drawn(3, 4, 6), drawn(3, 3, 8), drawn(4, 3, 3)), dynamic_shapes={"xs": (batch, batch, None)})
-    with pytest.raises(UnsupportedOp, match="is the gradient of f32"):
+    many = {0: torch.export.Dim("many", min=2, max=9)}
+    program = torch.export.export(f, (drawn(3, 4, 6), drawn(3, 3, 8), drawn(4, 3, 3)), dynamic_shapes={"xs": ({1: many[0]}, None, many)})
+    with pytest.raises(UnsupportedOp, match="is the gradient by f32"):
         load_torch(program)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from autocomp.frontends.torch.call import Call, per_axis, row
+from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
+from autocomp.ir.types import I64
 
 
 @row("convolution", "conv1d", "conv2d", "conv3d")
@@ -29,31 +31,36 @@ def _backward(c: Call, grad: Node, x: Node, w: Node, bias: Any, stride: Any, pad
     """The gradients of x, of the weights and of the bias: convolutions too, the first of the other direction, the second of x by the
     gradient over the batch. What is wanted and read is computed."""
     n = w.type.rank - 2
-    for t in (grad.type, x.type, w.type):
-        if not t.is_static:
-            raise c.refuse(f"is the gradient of {x.type} by {w.type}", "fix the dimensions")
+    if not w.type.is_static:
+        raise c.refuse(f"is the gradient by {w.type}", "fix the dimensions of the weights")
     none = 0 in (*grad.type.shape, *x.type.shape, *w.type.shape)  # all of its products are sums of nothing
     zeros = lambda t: c.op("broadcast", c.b.const(0, t.dtype), shape=t.shape)
     s, p, d = (per_axis(n, v) for v in (stride, padding, dilation))
     gx = gw = gb = None
     if wanted[0] and 0 in c.read:
-        gx = zeros(x.type) if none else _of_data(c, grad, x, w, s, p, d, transposed, groups)
+        gx = zeros(x.type) if none else _of_data(c, grad, x, w, s, p, d, transposed, groups, per_axis(n, more))
     if wanted[1] and 1 in c.read:
         large, small = (grad, x) if transposed else (x, grad)
-        gw = zeros(w.type) if none else _of_weights(c, large, small, w, s, p, d, groups)
+        sums = _of_weights if large.type.is_static and small.type.is_static else _of_weights_by_windows
+        gw = zeros(w.type) if none else sums(c, large, small, w, s, p, d, groups)
     if wanted[2] and 2 in c.read:
         gb = c.op("reduce_sum", grad, axes=(0, *range(2, n + 2)), keepdims=False)
     return gx, gw, gb
 
 
-def _of_data(c: Call, grad: Node, x: Node, w: Node, s: Any, p: Any, d: Any, transposed: bool, groups: int) -> Node:
-    """The upper padding is what makes the result as large as x: windows need not reach its end."""
+def _of_data(c: Call, grad: Node, x: Node, w: Node, s: Any, p: Any, d: Any, transposed: bool, groups: int, more: Any) -> Node:
+    """The upper padding is what makes the result as large as x: windows need not reach its end. Of open sizes, whose remainder by a stride
+    is not known, the result is made as large as any remainder asks, and cut."""
     kernel, sizes, outs = w.type.shape[2:], x.type.shape[2:], grad.type.shape[2:]
+    axes = [(*of, isinstance(of[0], int) and isinstance(of[1], int)) for of in zip(sizes, outs, s, d, kernel, p, more)]
     if transposed:
-        hi = tuple((m - 1) * a + e * (k - 1) + 1 - b - o for m, a, e, k, b, o in zip(sizes, s, d, kernel, p, outs))
+        hi = tuple((m - 1) * a + e * (k - 1) + 1 - b - o if known else b - z for m, o, a, e, k, b, z, known in axes)
         return c.op("conv", grad, w, strides=s, lo=p, hi=hi, dilations=d, groups=groups)
-    hi = tuple((o - 1) * a + e * (k - 1) + 1 - b - m for m, a, e, k, b, o in zip(sizes, s, d, kernel, p, outs))
-    return c.op("conv_transpose", grad, w, strides=s, lo=p, hi=hi, dilations=d, groups=groups)
+    hi = tuple((o - 1) * a + e * (k - 1) + 1 - b - m if known else b - (a - 1) for m, o, a, e, k, b, z, known in axes)
+    y = c.op("conv_transpose", grad, w, strides=s, lo=p, hi=hi, dilations=d, groups=groups)
+    for j, (m, _, a, *_, known) in enumerate(axes):
+        y = y if known or a == 1 else sliced(c, y, 2 + j, 0, m, 1)
+    return y
 
 
 def _of_weights(c: Call, large: Node, small: Node, w: Node, s: Any, p: Any, d: Any, groups: int) -> Node:
@@ -68,3 +75,19 @@ def _of_weights(c: Call, large: Node, small: Node, w: Node, s: Any, p: Any, d: A
     by = c.op("transpose", small, perm=(1, 0, *range(2, 2 + len(sizes))))
     y = c.op("conv", x, by, strides=d, lo=p, hi=hi, dilations=s, groups=groups)
     return c.op("transpose", y, perm=(1, 0, *range(2, 2 + len(sizes))))
+
+
+def _of_weights_by_windows(c: Call, large: Node, small: Node, w: Node, s: Any, p: Any, d: Any, groups: int) -> Node:
+    """The same sums for open sizes, over which no window of a convolution runs: a product of the gradient and of the windows of x."""
+    batch, many, *sizes = large.type.shape
+    _, few, *outs = small.type.shape
+    n = len(sizes)
+    x = c.op("pad", large, lo=(0, 0, *p), hi=(0, 0, *p), value=0.0)
+    x = c.op("reshape", x, shape=(batch, groups, many // groups, *x.type.shape[2:]))  # type: ignore[operator]
+    for j, (out, k, a, e) in enumerate(zip(outs, w.type.shape[2:], s, d)):
+        place = lambda axis, step, shape: c.op("mul", c.op("iota", shape=shape, axis=axis, dtype=I64.name), c.b.const(step, I64))
+        x = c.op("gather", x, c.op("add", place(0, a, (out, k)), place(1, e, (out, k))), axis=3 + 2 * j)
+    by = c.op("reshape", small, shape=(batch, groups, few // groups, *outs))  # type: ignore[operator]
+    at, taps = "xyz"[:n], "uvw"[:n]
+    y = c.op("einsum", by, x, spec=f"bgo{at},bgi{''.join(map(''.join, zip(at, taps)))}->goi{taps}")
+    return c.op("reshape", y, shape=w.type.shape)

@@ -14,7 +14,6 @@ from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch import attention_gradients, dispatched  # noqa: F401  (their rows stand in TABLE)
 from autocomp.frontends.torch.complex_numbers import Pair, apart, beside
 from autocomp.frontends.torch.export import Reader, to_numpy
-from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.sizes import Sizes, guarded, is_size
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import BOOL, Dim, Sym, TensorType
@@ -58,11 +57,8 @@ def layout_of(x: Any, sizes: Mapping[Any, int] | None = None) -> Layout | None:
 
 def in_memory(node: Any, given: bool, sizes: Mapping[Any, int] | None = None) -> Layout | None:
     """Where the elements of a node's tensor lie, of complex numbers the parts, along one more dimension. None where a call makes it
-    contiguous: an input (`given`) also where its memory has the conjugate or the negative of what is meant. Raises UnsupportedOp for
-    complex numbers whose sizes are symbols."""
+    contiguous: an input (`given`) also where its memory has the conjugate or the negative of what is meant."""
     x = node.meta["val"]
-    if x.dtype.is_complex and sizes is None and any(map(is_size, (*x.shape, *x.stride()))):
-        raise UnsupportedOp(f"'{node.name}' is complex, of sizes that are symbols", where=place_of(node), hint="fix the dimensions")
     if given and (x.is_conj() or x.is_neg()):
         return None
     found = layout_of(x, sizes)

@@ -67,18 +67,18 @@ def _overlapped(c: Call, x: Node, places: Sequence[np.ndarray]) -> Node:
     return x
 
 
-def _sizes(c: Call, x: Node) -> tuple[int, ...]:
-    """The shape, of numbers. Raises UnsupportedOp."""
-    if not x.type.is_static:
-        raise c.refuse(f"sums windows of {x.type}", "fix the dimensions")
-    return tuple(map(int, x.type.shape))  # type: ignore[arg-type]
+def _sizes(c: Call, x: Node, n: int) -> tuple[int, ...]:
+    """The last n dimensions, of numbers. Raises UnsupportedOp."""
+    if any(not isinstance(d, int) for d in x.type.shape[-n:]):
+        raise c.refuse(f"sums windows of {x.type}", "fix the dimensions that windows slide along")
+    return tuple(map(int, x.type.shape[-n:]))  # type: ignore[arg-type]
 
 
 @row("col2im")
 def _col2im(c: Call, x: Node, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Node:
     """Columns [.., channels * k0 * k1, windows] -> an image to which each window is added."""
     assert c.out is not None
-    _sizes(c, x)
+    _sizes(c, x, 2)
     k, d, p, s = (per_axis(2, v) for v in (kernel, dilation, padding, stride))
     out = [(n + 2 * b - e * (a - 1) - 1) // f + 1 for n, a, e, b, f in zip(size, k, d, p, s)]
     y = c.op("reshape", _wide(c, x), shape=(*c.out.shape[:-2], *k, *out))
@@ -106,7 +106,7 @@ def _apart(c: Call, y: Node, n: int) -> Node:
 def _max_pool(c: Call, grad: Node, x: Node, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, index: Node) -> Node:
     """A window's gradient goes to the place that its index names."""
     n = 2 if "2d" in c.name else 3
-    sizes, outs = _sizes(c, x)[-n:], _sizes(c, grad)[-n:]
+    sizes, outs = _sizes(c, x, n), _sizes(c, grad, n)
     k, s, p, d = (per_axis(n, v) for v in (kernel, stride or kernel, padding, dilation))
     each = [_windows(m, o, a, b, e, f) for m, o, a, b, e, f in zip(sizes, outs, k, s, p, d)]
     check_table(prod(v.size for v in each), c.where)
@@ -123,7 +123,7 @@ def _max_pool(c: Call, grad: Node, x: Node, kernel: Any, stride: Any, padding: A
 def _adaptive_max(c: Call, grad: Node, x: Node, index: Node) -> Node:
     """Windows of several lengths overlap anywhere: each gradient is added at the place that its index names."""
     n = 2 if "2d" in c.name else 3
-    sizes, outs, lead = _sizes(c, x)[-n:], _sizes(c, grad)[-n:], x.type.shape[:-n]
+    sizes, outs, lead = _sizes(c, x, n), _sizes(c, grad, n), x.type.shape[:-n]
     y = _wide(c, grad)
     flat = lambda v: c.op("reshape", v, shape=(*lead, prod(outs)))
     zeros = c.op("broadcast", c.b.const(0, y.type.dtype), shape=(*lead, prod(sizes)))
@@ -136,7 +136,7 @@ def _avg_pool(c: Call, grad: Node, x: Node, kernel: Any, stride: Any, padding: A
               divisor: int | None) -> Node:  # fmt: skip
     """A window's gradient over how many elements it counts goes to each of its places."""
     n = 2 if "2d" in c.name else 3
-    sizes, outs = _sizes(c, x)[-n:], _sizes(c, grad)[-n:]
+    sizes, outs = _sizes(c, x, n), _sizes(c, grad, n)
     k, s, p = (per_axis(n, v) for v in (kernel, stride or kernel, padding))
     each = [_windows(m, o, a, b, e, 1) for m, o, a, b, e in zip(sizes, outs, k, s, p)]
     y = _wide(c, grad)
@@ -157,7 +157,7 @@ def _avg_pool(c: Call, grad: Node, x: Node, kernel: Any, stride: Any, padding: A
 def _adaptive(c: Call, grad: Node, x: Node) -> Node:
     """The windows of an adaptive pool may have several lengths."""
     n = 2 if "2d" in c.name else 3
-    sizes, outs = _sizes(c, x)[-n:], _sizes(c, grad)[-n:]
+    sizes, outs = _sizes(c, x, n), _sizes(c, grad, n)
     y, counts = _wide(c, grad), np.ones(())
     lead = x.type.rank - n
     every = [adaptive_spans(m, o) for m, o in zip(sizes, outs)]

@@ -278,14 +278,14 @@ register(
 # ---- where the largest element of each window lies
 def _steps(t: TensorType, a: Attrs) -> tuple[int, ...]:
     """How far each dimension moves the flat number of an element: row-major, or with the spatial dimensions column-major."""
-    _n, c, *spatial = (int(d) for d in t.shape)  # type: ignore[arg-type]
+    c, *spatial = (int(d) for d in t.shape[1:])  # type: ignore[arg-type]
     inner = [prod(spatial[:k]) if a["column_major"] else prod(spatial[k + 1 :]) for k in range(len(spatial))]
     return (c * prod(spatial), prod(spatial), *inner)
 
 
 def _index_infer(t: Types, a: Attrs) -> TensorType:
-    if a["layout"] != "nchw" or any(isinstance(d, Sym) for d in t[0].shape):
-        raise UnsupportedOp(f"takes fixed dimensions in the layout nchw, not {t[0]}", where="maxpool_index")
+    if a["layout"] != "nchw" or any(isinstance(d, Sym) for d in t[0].shape[1:]):
+        raise UnsupportedOp(f"takes fixed channels and images in the layout nchw, not {t[0]}", where="maxpool_index")
     return TensorType(I64, _pool_infer("maxpool_index")(t, a).shape)
 
 
