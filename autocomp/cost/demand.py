@@ -19,7 +19,7 @@ from autocomp.ir.body import Const, Contract, Expr, Load, Reduce, bound_axes, fr
 from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left, turns_left
 from autocomp.ir.reach import share_read
-from autocomp.ir.types import Sym, dim_hint
+from autocomp.ir.types import Sym, TensorType, dim_hint
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Operand:
     views: for each different index the axes that it mentions, the last load's last; runs: those along which neighbours lie side by
     side in memory (None: the last index mentions no axis). factor: a contraction multiplies it; contiguous: neighbours do not lie
     along an axis that it sums; constant: known before the first run; guarded: reads outside of the tensor give a fill. places: for
-    each view and dimension the axes it mentions with their coefficients.
+    each view and dimension the axes it mentions with their coefficients. cut: share of its rows that do not begin at a sector's 32 bytes.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Operand:
     constant: bool = False
     guarded: bool = False
     places: tuple[tuple[tuple[tuple[str, int], ...], ...], ...] = ()
+    cut: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,7 @@ def demand_of(k: Kernel) -> Demand:
     w = Work(read=read, written=written, vector=x.vector, special=x.special, matrix=x.matrix, matrix_dtype=x.dtype, m=m, n=n, k=depth,
              words=x.words)  # fmt: skip
     operands = tuple(_operand(k, a, nodes, roles, moved[a.name]) for a in k.inputs)
-    rows = [dim_hint(a.type.shape[-1]) * o.element for a, o in zip(k.inputs, operands) if o.factor and a.type.rank > 1]
-    odd = max((1 - gcd(b, sector) / sector for b in rows), default=0.0)
+    odd = max((o.cut for o in operands if o.factor), default=0.0)
     alike = len({o.element >= F32 for o in operands if o.factor}) == 1  # else what is made of the narrower one waits for it
     narrow, words = narrow_copies(k, F32)
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), narrow, words if alike else (0.0, 0.0),
@@ -194,7 +194,14 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: floa
     mentioned = frozenset(n for v in views.values() for n in v)
     return Operand(a.name, moved, a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
                    bool(reduced), contiguous, a.constant, guarded,
-                   tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views))  # fmt: skip
+                   tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views), cut_rows(a.type))
+
+
+def cut_rows(t: TensorType) -> float:
+    """Share of a tensor's rows that do not begin at a sector; one row alone begins where the tensor does."""
+    sector = int(constant("sector"))
+    row = dim_hint(t.shape[-1]) if t.shape else 0
+    return 1 - gcd(row * t.dtype.bytes, sector) / sector if t.elements > row else 0.0
 
 
 def _neighbours(last: Aff, outputs: frozenset[str]) -> tuple[str, ...] | None:

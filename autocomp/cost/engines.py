@@ -87,9 +87,9 @@ def tiles_of(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, lef
 
 
 def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
-                odd: float = 0.0, left: float = 1.0) -> Cost:  # fmt: skip
+                odd: tuple[float, float] = (0.0, 0.0), left: float = 1.0) -> Cost:  # fmt: skip
     """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side by side in a
-    tile's copy of each factor (0: along the depth); `odd`: share of a factor's rows that do not begin at blocks of 32 bytes; `left`: share
+    tile's copy of each factor (0: along the depth); `odd`: share of each one's rows that do not begin at blocks of 32 bytes; `left`: share
     of its blocks that a mask leaves the slowest core. Equations of each pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
@@ -130,11 +130,11 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     return Cost(seconds, bound if seconds - launch >= launch else "launch", (*t.items(), ("waits", waits), ("launch", launch)))
 
 
-def copies_to_l1(x: Tiles, runs: tuple[int, int], odd: float) -> tuple[float, float]:
+def copies_to_l1(x: Tiles, runs: tuple[int, int], odd: tuple[float, float]) -> tuple[float, float]:
     """Seconds a step of the copies of the factor with the rows and of the others. Where copies are of whole blocks each block goes to its
     fractal by itself, as those of rows that begin within one do elsewhere."""
-    odd = 1.0 if "whole_blocks" in x.chip.features else odd
-    sides = ((x.m, runs[0], 0.0 if x.online else odd), (x.products * x.n, runs[1], odd))  # weights begin at blocks
+    odd = (1.0, 1.0) if "whole_blocks" in x.chip.features else odd
+    sides = ((x.m, runs[0], odd[0]), (x.products * x.n, runs[1], odd[1]))
     own, others = (copy_to_l1(Side(x.depth * n * x.bytes, (run or x.depth) * x.bytes, odd=o), x.chip) for n, run, o in sides)
     if x.halves or (x.online and "handed_fractals" in x.s.directives):  # weights lie in memory as in L1
         own = copy_to_l1(Side(x.depth * x.m * x.bytes, x.depth * x.m * x.bytes), x.chip)

@@ -124,7 +124,7 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     tiles = d.tiles(tile)
     work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
-        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), _runs(d, tile), d.cut,
+        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), *_runs(d, tile),
                            d.busiest(tile, chip.cores))
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
@@ -154,14 +154,20 @@ def _row_ends(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
     return row_ends(out.bytes, out.element, min(tile.get(axis, d.extent[axis]), d.extent[axis]), chip) if out and axis in d.extent else 0.0
 
 
-def _runs(d: Demand, tile: Mapping[str, int]) -> tuple[int, int]:
-    """Elements that lie side by side in a tile's copy of the factor with the rows and of the one with the columns, 0 where not known."""
-    depth, out = {x.name for x in d.roles.depth}, []
+def _runs(d: Demand, tile: Mapping[str, int]) -> tuple[tuple[int, int], tuple[float, float]]:
+    """Of the factor with the rows and of the one with the columns: elements that lie side by side in a tile's copy, 0 where not known,
+    and the share of its rows that begin within a block."""
+    depth, runs, cuts = {x.name for x in d.roles.depth}, [], []
     for side in (d.roles.rows, d.roles.cols):
         mine = {x.name for x in side}
-        last = next((r[-1] for a in d.operands if mine & set(a.axes) and depth & set(a.axes) for r in a.runs if r), "")
-        out.append(min(tile.get(last, d.extent[last]), d.extent[last]) if last in d.extent else 0)
-    return out[0], out[1]
+        factors = [a for a in d.operands if mine & set(a.axes) and depth & set(a.axes)]
+        last = next((r[-1] for a in factors for r in a.runs if r), "")
+        runs.append(min(tile.get(last, d.extent[last]), d.extent[last]) if last in d.extent else 0)
+        cuts.append(max((a.cut for a in factors if a.factor), default=0.0))
+    if d.roles.form == "online":  # weights begin at blocks, and the other factor of scores is copied once a tile
+        keyed = [a.cut for a in d.operands if a.factor and depth & set(a.axes)]
+        cuts = [0.0, sum(keyed) / max(1, len(keyed))]
+    return (runs[0], runs[1]), (cuts[0], cuts[1])
 
 
 def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:

@@ -44,6 +44,9 @@ class Prices:
         self._apart = 0.0 if self.chip.runs_blocks else lane  # operations in whose time a result of a vector is stored by itself
         self.bytes = {c: t.bytes for c, t in self.subject.types.items()}
         self._near = self.chip.on_chip
+        block = self.chip.limits.get("l1_block", 0.0) * self.chip.numbers["copies"] / self.chip.cores
+        self._blocks = not self.chip.runs_blocks and block > 0.0
+        self._copy = block if self._blocks else float(self.chip.runs_blocks)  # in whose time one, or a block off its place, is copied
         clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]
         self._cluster = max(clusters, default=1) if any(m.name == "shared" for m in self.chip.memories) else 0
         self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
@@ -104,7 +107,7 @@ class Prices:
             dtype, whole = known.dtype, whole and known.whole
             if f.mnk[1] == 1 and self.chip.runs_blocks:  # no element of the other factor is used twice
                 vector += f.matrix
-            copies += known.copies if self.chip.runs_blocks else 0.0
+            copies += (known.copies - (known.left if online and self._blocks else 0.0)) * self._copy
             vector -= sum(self._vector[x] * again.get(x, 1.0) for x in known.vanish)
             if not known.whole and not online and f.mnk[0] <= limits.get("direct_rows", 0):  # factors made in registers, pairs at once
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
@@ -177,8 +180,8 @@ class Prices:
         if key not in self.factors:
             shape, classes = shape_of(self.subject, (node.cls,), picks)
             if shape not in self._alike:
-                new = factors_of(self.subject, node, picks, self.chip.runs_blocks, self.tf32 and "tf32" in self.chip.matrix,
-                                 self.chip.numbers["word_copies"])
+                new = factors_of(self.subject, node, picks, self._copy > 0, self.tf32 and "tf32" in self.chip.matrix,
+                                 self.chip.numbers["word_copies"], self._blocks)
                 places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]

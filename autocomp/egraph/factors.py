@@ -8,6 +8,8 @@ from itertools import pairwise
 
 from autocomp.cost.chip import F32
 from autocomp.cost.copies import SMALL, WIDEST, copy_width
+from autocomp.cost.demand import cut_rows
+from autocomp.cost.pipes import BLOCK
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Contract, Reduce, postorder
@@ -23,7 +25,8 @@ Index = tuple[Aff, ...]
 class Factors:
     """What a contraction asks of its factors inside a body.
 
-    copies   of less than 16 bytes, that bring them on chip
+    copies   of less than 16 bytes, that bring them on chip; where they go there by blocks, blocks that begin within one of memory's
+    left     of them those of the left factor, which rows of an online contraction are copied by once
     whole    nothing but whole copies from memory does: no narrow one, no factor that is computed on the way
     dtype    that the matrix units multiply
     vanish   the nodes of casts that are not computed: the units read what they cast from
@@ -31,6 +34,7 @@ class Factors:
     """
 
     copies: float
+    left: float
     whole: bool
     dtype: str
     vanish: frozenset[int]
@@ -38,19 +42,19 @@ class Factors:
 
 
 def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True, tf32: bool = False,
-               words: float = 1.0) -> Factors:  # fmt: skip
+               words: float = 1.0, blocks: bool = False) -> Factors:  # fmt: skip
     """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
     that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it.
-    `words`: times as many copies of 4 bytes and more, which are asynchronous, as of less."""
+    `words`: times as many copies of 4 bytes and more, which are asynchronous, as of less. `blocks`: copies are of blocks."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
-    total, whole = 0.0, True
+    total, left, whole = 0.0, 0.0, True
     dtype, vanish = narrowed(s, node, picks)
     if tf32 and dtype == "f32":
         dtype = "tf32"
     if not copied:
-        return Factors(0.0, True, dtype, vanish, frozenset())
+        return Factors(0.0, 0.0, True, dtype, vanish, frozenset())
     reduced = [e.axes for e in postorder(comp.value) if isinstance(e, (Contract, Reduce))]
     depth = {a.name for axes in reduced for a in axes}
     beside = {(a.name, b.name) for axes in (comp.axes, *reduced) for a, b in pairwise(axes)}
@@ -74,11 +78,15 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
                 continue  # a bias or a scale beside the factor stays near
             if computed and t.dtype.bytes == 1:
                 continue  # bytes that are unpacked come to registers, whole words at once
+            if blocks:
+                total += 0.0 if computed else elements * t.dtype.bytes / BLOCK * cut_rows(t)
+                continue
             width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, beside) if _in_tiles(index, t.shape, batch) else 1
             if width * t.dtype.bytes < WIDEST:
                 lanes = t.dtype.bytes >= F32 and dtype != "tf32"  # they issue what they copy beside what they multiply
                 total += elements / width / (words if width * t.dtype.bytes >= F32 and not lanes else 1.0)
-    return Factors(total, whole and not total, dtype, vanish, prologue(node, picks))
+        left = left or total if access.side == "a" else left
+    return Factors(total, left, whole and not total, dtype, vanish, prologue(node, picks))
 
 
 def narrowed(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode]) -> tuple[str, frozenset[int]]:
