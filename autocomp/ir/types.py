@@ -63,7 +63,8 @@ U32 = DType("u32", "u", 32, np.dtype(np.uint32))
 U64 = DType("u64", "u", 64, np.dtype(np.uint64))
 BOOL = DType("bool", "b", 1, np.dtype(np.bool_))
 
-SHORT_FLOATS = (F16, BF16, F8E4M3, F8E5M2)  # held and accumulated as f32
+FLOATS_8 = (F8E4M3, F8E5M2)
+SHORT_FLOATS = (F16, BF16, *FLOATS_8)  # held and accumulated as f32
 SHORT_NUMPY = tuple(d.numpy for d in SHORT_FLOATS)
 DTYPES = {d.name: d for d in (F64, F32, *SHORT_FLOATS, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
 _BY_NUMPY = {d.numpy: d for d in DTYPES.values()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from ml_dtypes import finfo
+from onnx import TensorProto, helper, numpy_helper
 
 import autocomp
 from autocomp.errors import ModelError, UnsupportedOp
@@ -156,3 +157,29 @@ def test_nodes_of_one_name_are_told_apart():
     graph = load_onnx(model(nodes, {"v0": X}, ["y"]))
     assert [short(graph.locations[n]) for n in graph.nodes() if n.op != "input"][-4:] == ["dense (node 0)", "dense (node 1)", "other",
                                                                                          "node 3 (Abs)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("to", ["FLOAT8E4M3FN", "FLOAT8E5M2"])
+def test_eight_bit_floats_keep_fractions_and_end_at_their_largest_number(to):
+    """Casts of what lies beyond saturate unless told otherwise; NaN stays. GPUs compute with them, CPUs refuse them by name."""
+    code = getattr(TensorProto, to)
+    kind = helper.tensor_dtype_to_np_dtype(code)
+    x = np.array([1e6, -np.inf, np.nan, 0.3, -100], np.float32)
+    s, z = np.array(0.5, np.float32), np.array(0, kind)
+    nodes = [helper.make_node("Cast", ["x"], ["a"], to=code), helper.make_node("CastLike", ["x", "z"], ["b"], saturate=0),
+             helper.make_node("QuantizeLinear", ["x", "s", "z"], ["c"]),
+             helper.make_node("DequantizeLinear", ["w", "s"], ["d"])]  # fmt: skip
+    w = np.array([0.75, -1.5, 2], kind)
+    fixed = [helper.make_tensor("z", code, [], z.tobytes(), raw=True), helper.make_tensor("w", code, [3], w.tobytes(), raw=True)]
+    m = model(nodes, {"x": x, "s": s}, "abcd", fixed)
+    m.opset_import[0].version, m.ir_version = 21, 10
+    got = evaluate(load_onnx(m), {"x": x, "s": s}, float64=False)
+    most = float(finfo(kind).max)
+    saturated = lambda v: np.clip(v, -most, most).astype(kind)
+    with np.errstate(all="ignore"):
+        want = {"a": saturated(x), "b": x.astype(kind), "c": saturated(x / s), "d": w.astype(np.float32) * s}
+    for name, value in want.items():
+        np.testing.assert_array_equal(got[name].astype(np.float32), value.astype(np.float32))
+    autocomp.optimize(m, target="cuda:h200")
+    with pytest.raises(UnsupportedOp, match="not computed on CPUs"):
+        autocomp.optimize(m, target="cpu")

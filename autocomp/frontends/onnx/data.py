@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 
 from autocomp.errors import ModelError, UnsupportedOp
-from autocomp.ir.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from autocomp.ir.types import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 
 TP = onnx.TensorProto
 
@@ -26,6 +26,8 @@ DTYPE_OF_ONNX: dict[int, DType] = {
     TP.DOUBLE: F64,
     TP.FLOAT16: F16,
     TP.BFLOAT16: BF16,
+    TP.FLOAT8E4M3FN: F8E4M3,
+    TP.FLOAT8E5M2: F8E5M2,
     TP.INT8: I8,
     TP.INT16: I16,
     TP.INT32: I32,
@@ -47,7 +49,7 @@ _TYPED_FIELD = {
 }
 """Where a tensor keeps its elements when not in raw_data; all other types use int32_data (onnx.proto)."""
 
-_BITS_OF_HALF = {TP.FLOAT16, TP.BFLOAT16}
+_AS_BITS = {TP.FLOAT16: np.uint16, TP.BFLOAT16: np.uint16, TP.FLOAT8E4M3FN: np.uint8, TP.FLOAT8E5M2: np.uint8}
 
 MAX_GENERATED_BYTES = 2**33
 """The most that a tensor may take whose elements the model generates (ConstantOfShape) instead of carrying them."""
@@ -121,14 +123,14 @@ def _decode(t: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], field: st
     if t.HasField("raw_data"):
         return _from_bytes(t.raw_data, dtype, shape)
     values = getattr(t, field)
-    if t.data_type in _BITS_OF_HALF:
-        return (np.asarray(values, np.int64) & 0xFFFF).astype(np.uint16).view(dtype.numpy).reshape(shape)
+    if (bits := _AS_BITS.get(t.data_type)) is not None:  # type: ignore[call-overload]
+        return np.asarray(values, np.int64).astype(bits).view(dtype.numpy).reshape(shape)
     return np.asarray(values).astype(dtype.numpy).reshape(shape)
 
 
 def _from_bytes(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
     """Little-endian data as an aligned array; without a copy where they are aligned and this machine is little-endian."""
-    little = dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" and dtype is not BF16 else dtype.numpy
+    little = dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" and dtype not in (BF16, F8E4M3, F8E5M2) else dtype.numpy
     array = np.frombuffer(data, dtype=little)
     return (array if array.flags.aligned else array.copy()).astype(dtype.numpy, copy=False).reshape(shape)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from ml_dtypes import finfo
 
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import dtype_named
 from autocomp.frontends.onnx.registry import LOWERINGS, lower
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, F64, DType
+from autocomp.ir.types import BOOL, F32, F64, FLOATS_8, DType
 
 UNARY = {
     "Abs": "abs", "Neg": "neg", "Sign": "sign", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Sqrt": "sqrt", "Exp": "exp",
@@ -128,7 +129,22 @@ def identity(c: Call):
 
 @lower("Cast")
 def cast_op(c: Call) -> Node:
-    return cast(c, c.x(), dtype_named(c.int_attr("to"), c.where))
+    return _converted(c, dtype_named(c.int_attr("to"), c.where))
+
+
+def _converted(c: Call, to: DType) -> Node:
+    """The operand as `to`. What lies beyond the range of 8-bit floats is their largest number, unless `saturate` is 0."""
+    x = c.x()
+    return cast(c, in_range(c, x, to) if c.int_attr("saturate", 1) else x, to)
+
+
+def in_range(c: Call, x: Node, to: DType) -> Node:
+    """x with what lies beyond the largest number of an 8-bit float, infinities too, moved to it; NaN stays."""
+    if to not in FLOATS_8 or x.type.dtype in FLOATS_8 or x.type.dtype == BOOL:
+        return x
+    most = float(finfo(to.numpy).max)
+    x = x if x.type.dtype.is_float else cast(c, x, F32)
+    return c.op("max", c.op("min", x, most), -most)
 
 
 @lower("BitCast")
@@ -144,7 +160,7 @@ def bit_cast(c: Call) -> Node:
 
 @lower("CastLike")
 def cast_like(c: Call) -> Node:
-    return cast(c, c.x(), c.x(1).type.dtype)
+    return _converted(c, c.x(1).type.dtype)
 
 
 @lower("Clip")

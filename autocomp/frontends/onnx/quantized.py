@@ -8,12 +8,12 @@ from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.contractions import centred, convolve, zero_point
 from autocomp.frontends.onnx.data import dtype_named
-from autocomp.frontends.onnx.pointwise import cast
+from autocomp.frontends.onnx.pointwise import cast, in_range
 from autocomp.frontends.onnx.registry import lower
 from autocomp.frontends.onnx.resize import chosen
 from autocomp.frontends.onnx.shapes import reshape
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, I32, U8, DType
+from autocomp.ir.types import F32, FLOATS_8, I32, U8, DType
 
 QUANTISED = ("i8", "u8", "i16", "u16")
 
@@ -49,7 +49,10 @@ def quantize_linear(c: Call) -> Node:
     to = zero.type.dtype if zero is not None else dtype_named(code, c.where) if code else U8
     given = c.int_attr("precision", 0)
     wide = dtype_named(given, c.where) if given else scale.type.dtype if scale.type.dtype.is_float else F32
-    y = c.op("round", c.op("div", cast(c, x, wide), _spread(c, cast(c, scale, wide), x)))
+    y = c.op("div", cast(c, x, wide), _spread(c, cast(c, scale, wide), x))
+    if to in FLOATS_8:  # whose zero points are 0
+        return cast(c, in_range(c, y, to) if c.int_attr("saturate", 1) else y, to)
+    y = c.op("round", y)
     y = cast(c, y, F32) if y.type.dtype.bits < 32 else y
     if zero is not None:
         y = c.op("add", y, cast(c, _spread(c, zero, x), y.type.dtype))
@@ -60,9 +63,12 @@ def quantize_linear(c: Call) -> Node:
 def dequantize_linear(c: Call) -> Node:
     x, scale, zero = c.x(0), c.x(1), c.maybe(2)
     code = c.int_attr("output_dtype", 0)
-    y, zero = cast(c, x, I32), zero_point(c, zero)
-    if zero is not None:
-        y = c.op("sub", y, cast(c, _spread(c, zero, x), I32))
+    if x.type.dtype in FLOATS_8:
+        y = x
+    else:
+        y, zero = cast(c, x, I32), zero_point(c, zero)
+        if zero is not None:
+            y = c.op("sub", y, cast(c, _spread(c, zero, x), I32))
     y = c.op("mul", cast(c, y, scale.type.dtype), _spread(c, scale, x))
     return cast(c, y, dtype_named(code, c.where)) if code else y
 
