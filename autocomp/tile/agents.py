@@ -179,15 +179,17 @@ def common_loop(uses: list[Access]) -> str:
     return shared[-1] if shared else ""
 
 
-def merged(queues: list[Queue], fine: Callable[[list[Queue]], bool]) -> list[Queue]:
-    """Queues of the same two agents, loop and depth become one, buffer by buffer, where `fine` agrees with the queues that result."""
+def merged(queues: list[Queue], fine: Callable[[list[Queue]], bool], alone: Callable[[Queue], bool] = lambda one: True) -> list[Queue]:
+    """Queues of the same two agents, loop and depth become one, buffer by buffer, where `fine` agrees with the queues that result. `alone`
+    is what can be said of the one without the others, which is asked first."""
     done: list[Queue] = []
     for i, q in enumerate(queues):
         key = (q.writer, q.reader, q.loop, q.depth)
         for at, other in enumerate(done):
             if (other.writer, other.reader, other.loop, other.depth) == key:
-                tried = [*done[:at], replace(other, buffers=other.buffers + q.buffers), *done[at + 1 :]]
-                if fine([*tried, *queues[i + 1 :]]):
+                one = replace(other, buffers=other.buffers + q.buffers)
+                tried = [*done[:at], one, *done[at + 1 :]]
+                if alone(one) and fine([*tried, *queues[i + 1 :]]):
                     done = tried
                     break
         else:

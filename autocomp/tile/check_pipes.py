@@ -7,7 +7,7 @@ are one where they have bytes in common: their uses are ordered, and neither is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autocomp.errors import AutocompError
 from autocomp.tile.agents import Again, Body, Once, Parts, Queue, Signal, Skewed, Span, Work, accesses, common_loop
@@ -104,8 +104,8 @@ def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
     found = []
     for body in parts.values():
         issued: dict[tuple[object, ...], int] = {}
-        agents = {i.agent for i in _unroll(body, (1, 1), {}, {})}
-        for item in _unroll(body, (trips, trips), {}, {}):
+        agents = _agents(body)
+        for item in _unroll(_signals(body), (trips, trips), {}, {}):
             n = item.node
             if isinstance(n, Signal) and {n.queue.writer, n.queue.reader} <= agents:
                 slot = n.slot if n.slot is not None else item.rounds.get(n.queue.loop, 0) % n.queue.depth
@@ -114,6 +114,17 @@ def waits_before_sets(parts: Parts, trips: int = 4) -> list[str]:
                 if issued[key] < 0:
                     found.append(f"waits before it is set: {_show(n)}")
     return list(dict.fromkeys(found))
+
+
+def _agents(body: Body) -> set[str]:
+    """Who works in a program, or is waited for."""
+    inner = (_agents(n.body) if isinstance(n, (Again, Skewed, Once)) else {Item(n, {}).agent} for n in body)
+    return set[str]().union(*inner)
+
+
+def _signals(body: Body) -> Body:
+    """A program's loops and signals alone."""
+    return tuple(n if isinstance(n, Signal) else replace(n, body=_signals(n.body)) for n in body if not isinstance(n, (Work, Barrier)))
 
 
 def _unroll(body: Body, trips: tuple[int, int], rounds: dict[str, int], counters: dict[str, int],

@@ -61,7 +61,7 @@ def mutants(kernel, schedule, monkeypatch, between):
 
     monkeypatch.setattr(emit, "plan", spy)
     yield "whole", target.emit(kernel, schedule), []
-    monkeypatch.setattr(signals, "merged", lambda queues, fine: queues)
+    monkeypatch.setattr(signals, "merged", lambda queues, fine, alone: queues)
     monkeypatch.setattr(signals, "problems", lambda parts, depth, lies: [])
     monkeypatch.setattr(signals, "waits_before_sets", lambda parts: [])
     for q in find_queues(seen["parts"], seen["depth"]):

@@ -94,6 +94,7 @@ def test_queues_merge_only_where_all_agree():
     queues = find_queues(COPY_COMPUTE, DEPTH)
     assert [q.buffers for q in merged(queues, lambda tried: True)] == [("a", "b"), ("c",)]
     assert merged(queues, lambda tried: False) == queues
+    assert merged(queues, lambda tried: True, lambda one: one.buffers != ("a", "b")) == queues
     late = {"core": (Again("tile", (), (work("copy", (), "a"), work("unit", "a", "c"), work("copy", (), "b"), work("unit", "b", "d"))),)}
     plan = signalled(late, DEPTH, [Queue("copy", "unit", "tile", ("a", "b"), 2)])
     assert waits_before_sets(plan) == ["waits before it is set: full of copy -> unit [a, b]"]
