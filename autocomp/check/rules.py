@@ -45,7 +45,7 @@ OPTIONS = Options(cache=False, allow_tf32=True)  # with it, rules that ask for i
 LOOKED = 8  # schedules of a kernel that are looked at,
 FINDING = 16  # and until a directive has changed some of them
 PRINTED = 2  # of these, until how many the target has printed it is asked
-LARGEST = 48  # kernels of each target whose largest schedule must fit, whatever the samples are
+LARGEST = 48  # kernels of each target whose largest schedule must fit; a quarter of them where one sample is asked for
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
 ROUNDS = 6  # graphs of each family that are drawn at most,
@@ -235,7 +235,8 @@ class _Check:
         """Of a rule that makes tiles: a kernel with the largest schedule that it makes of it, where that does not fit."""
         if self.rule.phase != "tiling" or of_recurrences(self.rule):
             return None
-        for kernel, schedules in self.of_kernels(islice(filter(self.may_match, self.pool(machine)), LARGEST), machine):
+        most = LARGEST if self.samples > 1 else LARGEST // 4
+        for kernel, schedules in self.of_kernels(islice(filter(self.may_match, self.pool(machine)), most), machine):
             if whole := [s for s in schedules if s.split is None]:
                 s = max(whole, key=_size)
                 if why := too_large(kernel, s, machine.chip):

@@ -14,6 +14,7 @@ from autocomp.cost.chip import chip_names, shipped
 from autocomp.cost.estimate import demand_of, estimate, pricer
 from autocomp.cost.issue import PIPES, WAITS, Issued, Phase
 from autocomp.cost.printed import time
+from autocomp.cost.roofline import time_of
 from autocomp.egraph.choose import candidates
 from autocomp.egraph.parts import Schedules
 from autocomp.ir.decompose import decompose
@@ -25,7 +26,7 @@ from autocomp.trace import Trace
 from tests.helpers.families import FAMILIES
 
 OPTIONS = Options(cache=False, tuned=False)
-CHIPS = ("cuda:h200", "cuda:a100", "maca:c500", "ascend:910b")
+CHIPS = {"cuda:h200": (0,), "cuda:a100": (1, 2), "maca:c500": (3,), "ascend:910b": (4,)}  # seeds of the graphs that each is tried on
 
 
 @cache
@@ -39,8 +40,9 @@ def extracted(family: str, seed: int, target: str) -> tuple[str, KernelGraph, Sc
 @pytest.mark.parametrize("target", CHIPS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_chip_four_times_as_fast_is_priced_four_times_faster(family: str, target: str) -> None:
+    """An A100, of which no kernel was measured, is also priced between the units' and the memory's own time and half a second."""
     chip, priced = shipped({"910b": "ascend910b"}.get(target.partition(":")[2], target.partition(":")[2])), 0
-    for seed in range(2):
+    for seed in CHIPS[target]:
         text, calls, schedules = extracted(family, seed, target)
         for call in calls.calls:
             schedule = schedules[call.kernel.signature][0]
@@ -48,6 +50,10 @@ def test_a_chip_four_times_as_fast_is_priced_four_times_faster(family: str, targ
             apart = {n: x for (n, x), (_, y) in zip(now.parts, then.parts) if 4 * y != pytest.approx(x, rel=1e-9)}
             assert not apart and 4 * then.seconds == pytest.approx(now.seconds, rel=1e-9), (text, str(schedule))
             priced += 1
+            if target == "cuda:a100":
+                demand = demand_of(call.kernel)
+                floor = max((x for n, x in time_of(demand.work, chip).parts if n in ("dram", "matrix unit")), default=0.0)
+                assert 0.95 * demand.left({})[0] * floor <= now.seconds < 0.5, (call.kernel.name, now)
     assert priced
 
 
@@ -69,7 +75,7 @@ def test_every_schedule_of_products_and_attention_is_priced_by_the_chip_alone(fa
     """Not the chosen ones only: single warps, warpgroups with roles, clusters, shared out tiles, turns."""
     chip, seen = shipped(target.partition(":")[2]), set()
     rules = load_rules()
-    for seed in (0, 1, 5):
+    for seed in (0, 1, 5) if "warpgroups" in chip.features else (0,):
         _, calls, _ = extracted(family, seed, target)
         for call in calls.calls:
             made = [c.schedule for c in candidates(call.kernel, rules, chip, OPTIONS)]

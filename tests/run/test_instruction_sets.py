@@ -4,6 +4,8 @@ and compared with float64. What cannot run here is skipped with the reason."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -126,22 +128,24 @@ KINDS: tuple[Callable[[Spread], None], ...] = (
     products, rows, attention, windows, integers, bytes_in_products, conversions, lookups, functions, narrow)  # fmt: skip
 
 
-def spread() -> Graph:
+@cache
+def spread() -> tuple[Graph, Expected]:
     g = Spread()
     for kind in KINDS:
         kind(g)
-    return g.b.graph()
+    graph = g.b.graph()
+    return graph, Expected.of(graph)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
 def test_a_spread_of_kernels(machine: Machine, tmp_path):
     if why := machine.missing():
         pytest.skip(why)
-    graph = spread()
+    graph, known = spread()
     program = for_machine(graph, machine)
     assert f"#define AC_LANES {machine.vector_bytes // 4}\n" in program.source()
-    known = Expected.of(graph)
-    got = Driven(program, tmp_path, machine.toolchain, machine.runner).run(known.feed)
+    quick = replace(machine.toolchain, more=(*machine.toolchain.more, "-O1"))  # other tests build as programs are built
+    got = Driven(program, tmp_path, quick, machine.runner).run(known.feed)
     for name, node in graph.outputs:
         alone = Graph(graph.name, graph.inputs, ((name, node),), graph.params)
         one = lambda x, name=name: {name: x[name]}
