@@ -73,8 +73,9 @@ def all_forms(rule: Rule) -> Forms:
     more: list[Instance] = []
     cuts: list[tuple[int, int]] = []
     rank, numbers, why = -1, -1, "no form was found"
+    bound: dict[Any, Instance | None] = {}
     for r, n in RANKS:
-        walk_ = _Forms(rule, r, n)
+        walk_ = _Forms(rule, r, n, bound)
         if (r < rank and not walk_.has_numbers) or any(r >= a and n >= b for a, b in cuts):
             continue
         found: list[Instance] = []
@@ -168,6 +169,7 @@ class _Forms:
     rule: Rule
     rank: int
     numbers: int
+    known_bound: dict[Any, Instance | None] = field(default_factory=dict)  # what walks of smaller ranks came to as well
     steps: int = 0
     known: dict[Any, TensorType | None] = field(default_factory=dict)
 
@@ -199,7 +201,9 @@ class _Forms:
         for count, (state, _) in enumerate(self.grow(self.rule.lhs, {})):
             if count == FORMS or current().over:
                 raise Cut(f"more than {FORMS} forms of rank up to {self.rank}")
-            if (made := self.bound(state)) is not None:
+            if (key := tuple(state.items())) not in self.known_bound:
+                self.known_bound[key] = self.bound(state)
+            if (made := self.known_bound[key]) is not None:
                 yield made
 
     # ---- from the leaves to the root
