@@ -13,6 +13,8 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp.errors import AutocompError, BuildError, DoesNotFit, UnsupportedOp
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
+from tests.helpers import fresh
 from tests.helpers.device_graphs import GOLDEN, GRAPHS, attention, graph, printed
 from tests.helpers.schedules import by_hand
 
@@ -133,3 +135,17 @@ def test_a_program_for_a_chip_that_is_not_here_says_so_when_called():
     assert not program.runnable
     with pytest.raises(AutocompError, match="target maca cannot run here"):
         program.run({})
+
+
+@pytest.mark.skipif(not COMPILER, reason="no g++")
+def test_a_single_row_s_product_is_shared_out_by_its_depth(model, tmp_path):
+    """A row has no tiles of rows, so that its columns alone would leave most cores idle."""
+    rule = "scheduling/gpu-split-depth"
+    row = lambda n, k: graph({"a": f"f16[1, {k}]", "b": f"f16[{k}, {n}]"}, "%0 = matmul(a, b)")
+    programs = (autocomp.optimize(row(1024, 8192), target="maca:c500", without=w) for w in ((), (rule,)))
+    took, plain = (sum(k.predicted for k in p.kernels) for p in programs)
+    assert took < 0.6 * plain
+    program = autocomp.optimize(row(72, 2048), target="maca:c500")
+    assert [k.name for k in program.kernels] == ["matmul_part", "matmul_join"]
+    program.executor = ModelExecutor(program, tmp_path, model)
+    program.verify(seed=fresh.seed())
