@@ -161,6 +161,10 @@ def test_dynamic_dimensions_are_symbols_with_bounds():
         program(R(65, 8))
 
 
+def test_a_scalar_has_a_dimension_to_squeeze():
+    assert str(load_torch(Apply(lambda x: x.sum().squeeze((0,)) + x).eval(), (R(3),)).outputs[0][1].type) == "f32[3]"
+
+
 def test_a_squeeze_of_a_dimension_that_may_be_1_is_refused():
     """torch traces it as one that is not dropped, and drops it where it is 1."""
     exported = lambda f, least: torch.export.export(

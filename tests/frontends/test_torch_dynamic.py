@@ -51,6 +51,16 @@ def compare(module, program, *xs):
         np.testing.assert_allclose(np.asarray(g), w.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_that_are_rows_of_a_matrix_of_any_size(mode):
+    module = nn.EmbeddingBag(9, 5, mode=mode).eval()
+    drawn = lambda *shape: torch.from_numpy(np.random.default_rng(3).integers(0, 9, shape))
+    dims = {0: torch.export.Dim("batch", min=2), 1: torch.export.Dim("each", min=2)}
+    graph = load_torch(torch.export.export(module, (drawn(4, 3),), dynamic_shapes=(dims,)))
+    for shape in ((4, 3), (2, 7)):
+        compare(module, lambda x: tuple(evaluate(graph, {g.attrs["name"]: x.numpy() for g in graph.inputs}).values()), drawn(*shape))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_sizes_along_a_row(name):
     f, shape, sizes = CASES[name]

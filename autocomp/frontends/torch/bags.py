@@ -6,7 +6,7 @@ from typing import Any
 
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
-from autocomp.ir.sizes import total
+from autocomp.ir.sizes import product
 from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim
 
 SUM, MEAN, MAX = range(3)
@@ -22,7 +22,7 @@ def _embedding_bag(c: Call, table: Node, index: Node, offsets: Node, scale: bool
     n, count, step = index.type.shape[0], offsets.type.shape[0], 0 if last else _step(offsets)
     width, d = table.type.shape[1], table.type.dtype
     rest = [None] * (len(c.outs) - 1)
-    even = step > 0 and total([(count, step)]) == n
+    even = step != 0 and product((count, step)) == n
     if index.type.rank != 1 or not (even or (isinstance(n, int) and isinstance(count, int))):
         raise c.refuse(f"takes indices {index.type} in bags from {offsets.type}", "fix the dimensions")
     bags = count - last if isinstance(count, int) else count
@@ -55,12 +55,24 @@ def _embedding_bag(c: Call, table: Node, index: Node, offsets: Node, scale: bool
     return (c.cast(y, d), *rest)
 
 
-def _step(offsets: Node) -> int:
+def _step(offsets: Node) -> Dim:
     """How many indices each bag has, where offsets are 0, k, 2*k, .. (bags that are the rows of a matrix); else 0."""
-    x = offsets.inputs[0] if offsets.op == "cast" else offsets
-    if x.op == "mul" and x.inputs[1].op == "const":
-        return int(x.inputs[1].attrs["value"]) if x.inputs[0].op == "iota" else 0
-    return int(x.op == "iota")
+    x = _uncast(offsets)
+    of, by = (_uncast(x.inputs[0]), _uncast(x.inputs[1])) if x.op == "mul" else (x, None)
+    if of.op != "iota":
+        return 0
+    if by is None or by.op == "const":
+        return 1 if by is None else int(by.attrs["value"])
+    if by.op != "extent":
+        return 0
+    found: Dim = by.inputs[0].type.shape[by.attrs["axis"]]
+    return found
+
+
+def _uncast(x: Node) -> Node:
+    while x.op in ("cast", "broadcast"):
+        x = x.inputs[0]
+    return x
 
 
 def _within(c: Call, offsets: Node, n: int, bags: int, last: bool) -> Node:

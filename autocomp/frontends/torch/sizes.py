@@ -102,6 +102,8 @@ class Sizes:
             return {}, times
         if kind in ("FloorDiv", "CleanDiv") and (whole := _whole(*expr.args)) is not None:
             return self.linear(whole, x, where)
+        if kind in ("FloorDiv", "CleanDiv") and (rounded := self._rounded(*expr.args, x)) is not None:
+            return self.linear(rounded, x, where)
         if kind in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
             of, by = self.linear(expr.args[0].expand(), x, where), int(expr.args[1])
             return summed([(of, 1), (quotient(of, by), -by)])
@@ -117,6 +119,15 @@ class Sizes:
             return linear(product(size_of(self.linear(f.expand(), x, where)) for f in found))
         raise UnsupportedOp(f"the size {expr} is computed from symbols", where=where,
                             hint="sizes are sums of multiples of symbols and products, and sums divided by numbers")  # fmt: skip
+
+    def _rounded(self, of: Any, by: Any, x: Any) -> Any:
+        """The quotient by a symbol of a multiple of it and a number that is less: h for `(h*w + w - 1) // w`. None on others."""
+        from sympy import Function, div
+
+        if not by.is_symbol or of.atoms(Function) or not isinstance(d := self.symbol(by, x), Sym):
+            return None
+        whole, rest = div(of, by, by)
+        return (whole if rest >= 0 else whole - 1) if rest.is_Integer and -d.lo <= rest < d.lo else None
 
     def scalar(self, x: Any, where: str) -> Node:
         """As a scalar of i64, or f64 where torch has a float. Raises UnsupportedOp on what is no sum, product, quotient of sizes."""

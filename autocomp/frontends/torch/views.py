@@ -24,7 +24,7 @@ def _view(c: Call, x: Node, *_: Any) -> Node:
 @row("squeeze")
 def _squeeze(c: Call, x: Node, dim: int | list[int] | None = None) -> Node:
     """torch traces open dimensions as if they were not 1, and drops them where they are."""
-    asked = range(x.type.rank) if dim is None else [axis_of(x, d) for d in (dim if isinstance(dim, list) else [dim])]
+    asked = range(x.type.rank) if dim is None or not x.type.rank else [axis_of(x, d) for d in (dim if isinstance(dim, list) else [dim])]
     if (k := next((k for k in asked if may_be_one(x.type.shape[k])), None)) is not None:
         ones = [d for d in range(x.type.rank) if x.type.shape[d] == 1]
         raise c.refuse(f"its dimension {k} ('{x.type.shape[k]}') may be 1 when the program runs, and the result would have another rank",
