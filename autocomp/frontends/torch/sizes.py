@@ -102,7 +102,7 @@ class Sizes:
             return {}, times
         if kind in ("FloorDiv", "CleanDiv") and (whole := _whole(*expr.args)) is not None:
             return self.linear(whole, x, where)
-        if kind in ("FloorDiv", "CleanDiv") and (rounded := self._rounded(*expr.args, x)) is not None:
+        if kind in ("FloorDiv", "CleanDiv") and (rounded := self._rounded(expr.args[0], expr.args[1], x)) is not None:
             return self.linear(rounded, x, where)
         if kind in ("Mod", "PythonMod") and expr.args[1].is_Integer and expr.args[1] > 0:
             of, by = self.linear(expr.args[0].expand(), x, where), int(expr.args[1])
