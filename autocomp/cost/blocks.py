@@ -14,6 +14,7 @@ from autocomp.cost.derived import constant
 from autocomp.cost.roofline import timer
 from autocomp.cost.tiles import WHOLE, Tile, padded, tile_of, turned
 from autocomp.cost.work import Cost, Work
+from autocomp.forks import kept_property
 from autocomp.ir.schedule import Schedule
 
 UNITS = ("matrix unit", "vector unit", "special functions")
@@ -175,11 +176,15 @@ class BlockModel:
         behind = max(0.0, apart - product * last) if product > near else 0.0
         return max(near, near * (1 - last) + apart), behind
 
+    @kept_property
+    def _beside_rows(self) -> bool:
+        """Whether what is read beside the factors varies along the rows."""
+        return any(not o.factor and {a.name for a in self.d.roles.rows} & o.axes for o in self.d.operands)
+
     def _narrow(self, s: Schedule, t: Tile) -> float:
         """How many times as long products take where instructions have few columns; one warpgroup's rows take their place."""
         alone = s.workers == 1 or s.ping_pong
-        beside = any(not o.factor and {a.name for a in self.d.roles.rows} & o.axes for o in self.d.operands)
-        turned = alone and t.columns == TEAM_ROWS < t.rows and t.rows % TEAM_ROWS == 0 and not beside
+        turned = alone and t.columns == TEAM_ROWS < t.rows and t.rows % TEAM_ROWS == 0 and not self._beside_rows
         n = self.chip.numbers
         return n["turned_product"] if turned else n["narrow_product"] if t.columns <= TEAM_ROWS else 1.0
 

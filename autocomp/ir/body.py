@@ -11,11 +11,12 @@ identity and sharing is free. An operand is read at an index that is quasi-affin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-from autocomp.forks import Lock
+from autocomp.forks import Lock, kept_property
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import BOOL, Dim, DType, Sym
 
@@ -38,11 +39,8 @@ class _Interned(type):
     _lock: ClassVar[Lock] = Lock()
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        new = super().__call__(*args, **kwargs)
-        key = (
-            cls,
-            *((type(v), repr(v)) if isinstance(v, (float, int)) else v for v in (getattr(new, f.name) for f in fields(new))),
-        )
+        new = super().__call__(*args, **kwargs)  # its __dict__ has the fields in their order
+        key = (cls, *((type(v), repr(v)) if isinstance(v, (float, int)) else v for v in new.__dict__.values()))
         with _Interned._lock.held:
             return _Interned._table.setdefault(key, new)
 
@@ -61,6 +59,11 @@ class Expr(metaclass=_Interned):
     def wide(self) -> bool:
         """Is it computed on numbers of 64 bits? Places and constants say nothing: they fit in fewer."""
         return any(x.dtype.bits == 64 for x in (self, *self.args) if not isinstance(x, (Const, Index)))
+
+    @kept_property
+    def below(self) -> tuple[Expr, ...]:
+        """Every distinct node below this one, operands first: asked again and again of bodies, which are the same objects."""
+        return tuple(_walk((self,), None))[:-1]
 
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
         return self
@@ -223,6 +226,12 @@ class Comprehension:
 
 def postorder(*roots: Expr, outside: type[Expr] | None = None) -> Iterator[Expr]:
     """Every distinct node once, operands first; nodes of kind `outside` are not entered."""
+    if len(roots) == 1 and outside is None:
+        return chain(roots[0].below, roots)
+    return _walk(roots, outside)
+
+
+def _walk(roots: tuple[Expr, ...], outside: type[Expr] | None) -> Iterator[Expr]:
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
     while stack:

@@ -90,11 +90,12 @@ def _last_over(xs: Sequence[Any], v: Any) -> int:
     return places[-1]
 
 
-def _option(options: Options) -> Callable[[str], Any]:
-    known = {f.name for f in fields(Options)}
+_OPTIONS = frozenset(f.name for f in fields(Options))
 
+
+def _option(options: Options) -> Callable[[str], Any]:
     def option(name: str) -> Any:
-        if name not in known:
+        if name not in _OPTIONS:
             raise Unanswerable(f"there is no option '{name}'")
         return getattr(options, name)
     return option

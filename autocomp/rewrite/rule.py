@@ -122,7 +122,15 @@ class RuleSet:
 
     def of(self, phase: str, target: str = "") -> tuple[Rule, ...]:
         """Rules of a phase, those for other targets left out."""
-        return tuple(r for r in self.rules if r.phase == phase and (not r.targets or not target or target in r.targets))
+        if (phase, target) not in self._of:
+            mine = (r for r in self.rules if r.phase == phase and (not r.targets or not target or target in r.targets))
+            self._of[phase, target] = tuple(mine)
+        return self._of[phase, target]
+
+    @kept_property
+    def _of(self) -> dict[tuple[str, str], tuple[Rule, ...]]:
+        """What was asked for before: every kernel asks."""
+        return {}
 
     def without(self, globs: Iterable[str]) -> RuleSet:
         """Less the rules whose name matches one of the globs."""
