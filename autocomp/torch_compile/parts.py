@@ -13,7 +13,7 @@ from sympy import Integer
 
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch.fragment import Fragment, Layout, in_memory
-from autocomp.frontends.torch.sizes import is_size
+from autocomp.frontends.torch.sizes import guarded, is_size
 from autocomp.ir.node import Graph
 from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym
@@ -114,7 +114,7 @@ def tensors_of(node: Any) -> list[Any]:
 def _said(node: Any, symbols: Mapping[str, Sym], where: Mapping[str, Any]) -> bool:
     """Whether the inputs of a graph say all symbols of a tensor's sizes and steps."""
     v = node.meta["val"]
-    read = {str(s) for n in (*v.shape, *v.stride()) if is_size(n) for s in n.node.expr.free_symbols}
+    read = {str(s) for n in (*v.shape, *v.stride()) if is_size(n) for s in guarded(n).free_symbols}
     return all(e in symbols and symbols[e].name in where for e in read)
 
 
@@ -201,7 +201,8 @@ class _Part:
         """Sizes and steps of torch's -> their numbers, for these values of the symbols."""
         values = dict(zip((name for name, _, _ in self.values), key))
         numbers = {e: values[name] for e, name in self.source.called.items() if name in values}
-        return lambda n: int(n.node.expr.xreplace({s: Integer(numbers[str(s)]) for s in n.node.expr.free_symbols})) if is_size(n) else n
+        valued = lambda expr: int(expr.xreplace({s: Integer(numbers[str(s)]) for s in expr.free_symbols}))
+        return lambda n: valued(guarded(n)) if is_size(n) else n
 
     def _spread(self, key: tuple[int, ...]) -> dict[int, tuple[list[int], list[int]]]:
         """The shapes and steps of outputs that are copied to where torch has them."""

@@ -437,6 +437,23 @@ def test_sizes_that_tracing_found_equal_are_one():
     assert graph.programs == 1 and not graph.stayed and not graph.notes
 
 
+def test_sizes_of_which_tracing_left_one_value_are_numbers():
+    """Halves of a row are three wide, as a layer asks: the row has six, which torch says of n - (n + 1) // 2 and (n + 1) // 2."""
+    layer = nn.Linear(3, 3)
+
+    def f(x):
+        a, b = x.chunk(2, -1)
+        return torch.cat([b * layer(a).tanh(), a], -1), x.exp()
+
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
+    for sizes in ((3, 5), (4, 7)):
+        x = torch.randn(*sizes, 6)
+        with torch.no_grad():
+            same(c(x), f(x))
+    (graph,) = no_errors(before)
+    assert graph.programs == 1 and not graph.stayed and not graph.notes
+
+
 def merged(x, w):
     """Rows of a batch and a length that are both open, merged, summed along, split again; the second result is a view of the first's."""
     rows = x.exp().reshape(-1, 4)

@@ -27,7 +27,10 @@ def guarded(x: Any, whole: bool = True) -> Any:
     """torch's expression of a size, with its quotients as what tracing asked of them: where n that was halved and doubled is joined with n,
     it is even, and `2*(n//2)` is n; where `n//2` is added to 4 elements, it is 4. `whole`: only where no fraction of a symbol is left."""
     expr, env = x.node.expr, x.node.shape_env
-    if expr.is_number or expr.is_symbol or not env.guards:
+    if expr.is_number or not env.guards:
+        return expr
+    expr = expr.xreplace(_numbers(env))
+    if expr.is_number or expr.is_symbol:
         return expr
     known = _GUARDED.setdefault(env, {})
     if expr not in known:
@@ -38,6 +41,29 @@ def guarded(x: Any, whole: bool = True) -> Any:
 
 
 _GUARDED: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()  # of torch's environments of symbols
+
+
+def _numbers(env: Any) -> dict[Any, Any]:
+    """Symbols of which torch's guards leave one value: 6 for n where `n - (n + 1)//2` and `(n + 1)//2` are 3."""
+    from sympy import Eq
+
+    read, known = _NUMBERS.get(env, (0, {}))
+    for guard in env.guards[read:]:
+        e = guard.expr
+        if not isinstance(e, Eq) or not e.rhs.is_number or len(e.lhs.free_symbols) != 1 or e.lhs.is_symbol:
+            continue
+        (s,) = e.lhs.free_symbols
+        of = _exact(e.lhs, env).expand()
+        times, more = of.coeff(s, 1), of.coeff(s, 0)
+        value = env.backed_var_to_val.get(s)
+        line = times.is_number and times != 0 and more.is_number and of == times * s + more
+        if line and value is not None and times * value + more == e.rhs:
+            known[s] = value
+    _NUMBERS[env] = len(env.guards), known
+    return known
+
+
+_NUMBERS: WeakKeyDictionary[Any, tuple[int, dict[Any, Any]]] = WeakKeyDictionary()  # how many guards were read, and what they say
 
 
 def _exact(expr: Any, env: Any) -> Any:
