@@ -64,6 +64,7 @@ def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: i
         for item in _unroll(body, trips, {}, {}):
             programs.setdefault(item.agent, []).append(item)
     w = World([Agent(i, name, [0] * len(programs)) for i, name in enumerate(programs)], beside, most)
+    touched: dict[int, list[tuple[str, str, bool]]] = {}  # by a work, which many rounds have: buffer, value, whether it is written
     content: dict[Place, tuple[int, str]] = {}  # the round and the value that were written last, "" where another buffer's was
 
     def step(item: Item, a: Agent) -> bool:
@@ -80,8 +81,11 @@ def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: i
         return True
 
     def work(n: Work, rounds: Mapping[str, int], a: Agent) -> None:
-        for i, (b, value) in enumerate(zip((*n.reads, *n.writes), n.values or (*n.reads, *n.writes), strict=True)):
-            turn, write = rounds.get(loops[b], 0), i >= len(n.reads)
+        if (uses := touched.get(id(n))) is None:
+            all_ = (*n.reads, *n.writes)
+            uses = touched[id(n)] = [(b, v, i >= len(n.reads)) for i, (b, v) in enumerate(zip(all_, n.values or all_, strict=True))]
+        for b, value, write in uses:
+            turn = rounds.get(loops[b], 0)
             place = (b, turn % depth.get(b, 1))
             w.use(a, Use(place, a.number, write, THREADS, a.now, parts=(place, turn) if write and b in n.apart else None), _say)
             if write:

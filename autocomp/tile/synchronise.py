@@ -19,6 +19,8 @@ from autocomp.tile.signals import place_signals
 Place = tuple[str, int]  # a buffer and its slot, in turns ahead
 N = TypeVar("N")  # a statement of a block's plan, or of pipes
 ANY = -1  # some slot
+BLOCKS = (Block, Again, Skewed, Once)
+REPLACED = (Turn, Claim, Exit)  # statements in whose place what orders the others comes
 
 
 @dataclass
@@ -66,7 +68,7 @@ def _placed(body: tuple[Any, ...], state: State, agents: str) -> tuple[tuple[Any
     """The statements with what orders them, and the state behind them; `state` is that in front of them, and is changed."""
     out: list[Any] = []
     for i, n in enumerate(body):
-        if isinstance(n, Block | Again | Skewed | Once):
+        if isinstance(n, BLOCKS):
             block, state = _block(n, state, agents)
             out.append(block)
             continue
@@ -77,7 +79,7 @@ def _placed(body: tuple[Any, ...], state: State, agents: str) -> tuple[tuple[Any
         for far in sorted({a.far for a in reads if _in(state.written, a)}):
             out += _meet(state, "cluster" if far else agents)
         out += _in_front(n, state, agents)
-        if not isinstance(n, Turn | Claim | Exit):
+        if not isinstance(n, REPLACED):
             out.append(n)
     return tuple(out), state
 
