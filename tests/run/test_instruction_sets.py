@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from math import isfinite
 
 import pytest
 
@@ -149,8 +150,11 @@ def test_a_spread_of_kernels(machine: Machine, tmp_path):
     for name, node in graph.outputs:
         alone = Graph(graph.name, graph.inputs, ((name, node),), graph.params)
         one = lambda x, name=name: {name: x[name]}
-        d = deviation(alone, one(known.want), one(got), one(known.own), near=[one(x) for x in known.near])
-        assert d.ratio <= max(1.0, NOISE * known.natural) or abs(d.got - d.want) <= NOTHING, (name, node.op, d)
+        want, own, near = one(known.want), one(known.own), [one(x) for x in known.near]
+        ratios = (deviation(alone, want, x, own).ratio for x in (own, *near))  # of this output: an argmax may jump
+        natural = max(filter(isfinite, ratios), default=1.0)
+        d = deviation(alone, want, one(got), own, near=near)
+        assert d.ratio <= max(1.0, NOISE * natural) or abs(d.got - d.want) <= NOTHING, (name, node.op, d)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.name)
