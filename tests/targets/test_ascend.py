@@ -36,7 +36,7 @@ PRODUCTS = {
     "batched": graph({"a": "bf16[5, 37, 72]", "b": "bf16[5, 72, 41]"}, "%0 = matmul(a, b)\n%1 = exp(%0)"),
     "bare": graph({"a": "f16[100, 77]", "b": "f16[77, 33]"}, "%0 = matmul(a, b)"),
     "clipped": graph({"a": "f16[3, 100, 77]", "b": "f16[3, 77, 33]"}, "%0 = matmul(a, b)\n%1 = relu(%0)"),
-    "one_row": graph({"a": "f16[1, 130]", "b": "f16[130, 77]", "c": "f16[77]"}, "%0 = matmul(a, b)\n%1 = sub(%0, c)"),
+    "one_row": graph({"a": "f16[1, 130]", "b": "f16[130, 80]", "c": "f16[80]"}, "%0 = matmul(a, b)\n%1 = sub(%0, c)"),
     "two_products": graph({"x": "f16[65, 130]", "a": "f16[130, 70]", "b": "f16[130, 70]"},
                           "%0 = matmul(x, a)\n%1 = silu(%0)\n%2 = matmul(x, b)\n%3 = mul(%1, %2)"),
     "prologue": graph({"x": "f16[66, 72]", "g": "f16[72]", "w": "f16[72, 90]"}, "%0 = rms_norm(x, g, axes=[1])\n%1 = matmul(%0, w)"),

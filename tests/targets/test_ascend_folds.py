@@ -59,3 +59,25 @@ def test_rows_are_folded_by_blocks(rows, tmp_path):
     program.executor = executor = AscendExecutor(program, tmp_path, done=lambda *_: seen.update(e.name for e in executor.events()[0]))
     program.verify(seed=fresh.seed())
     assert (sum(n for f, n in seen.items() if f.startswith(b"BlockReduce")) > 0) == (rows > 4) == (not seen[b"WholeReduceMax"])
+
+
+STATES = "%0 = reduce_max(x, axes=[0], keepdims=True)\n%1 = sub(x, %0)\n%2 = exp(%1)\n%3 = reduce_sum(%2, axes=[0])"
+DEPTH = "%0 = transpose(a, perm=[1, 0])\n%1 = matmul(%0, b)\n%2 = relu(%1)"
+PARTS = {
+    "all": ({"x": "f32[301, 1291]"}, "%0 = reduce_sum(x, axes=[0, 1])", "split"),
+    "columns": ({"x": "f16[5362, 118]"}, "%0 = reduce_max(x, axes=[0])", "split"),
+    "two states": ({"x": "f32[9001, 37]"}, STATES, "split"),
+    "a depth": ({"a": "bf16[16384, 19]", "b": "bf16[16384, 70]"}, DEPTH, "split-depth"),
+    "a row": ({"a": "f16[1, 8192]", "b": "f16[8192, 96]"}, "%0 = matmul(a, b)", "split-depth"),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", PARTS)
+def test_few_results_are_folded_in_parts_by_all_cores(name, tmp_path):
+    inputs, body, rule = PARTS[name]
+    parts, whole = (autocomp.optimize(graph(inputs, body), target="ascend:910b1", without=w) for w in ((), (f"scheduling/npu-{rule}",)))
+    assert any(k.name.endswith("_join") for k in parts.kernels) and not any(k.name.endswith("_join") for k in whole.kernels)
+    assert sum(k.predicted for k in parts.kernels) < sum(k.predicted for k in whole.kernels)
+    parts.executor = AscendExecutor(parts, tmp_path)
+    parts.verify(seed=fresh.seed())
