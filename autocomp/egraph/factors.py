@@ -79,7 +79,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
             if computed and t.dtype.bytes == 1:
                 continue  # bytes that are unpacked come to registers, whole words at once
             if blocks:
-                total += 0.0 if computed else elements * t.dtype.bytes / BLOCK * cut_rows(t)
+                total += 0.0 if computed or vanish else elements * t.dtype.bytes / BLOCK * cut_rows(t)
                 continue
             width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, beside) if _in_tiles(index, t.shape, batch) else 1
             if width * t.dtype.bytes < WIDEST:
