@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from autocomp.targets.cuda.facts import Facts
 from autocomp.targets.cuda.load_c import LoadC
 from autocomp.targets.simt.access import access_width
+from autocomp.targets.simt.expressions import every
 
 from autocomp.tile.program import Loop, Stmt
 from autocomp.tile.steps import Act, Over, Scheme, Step, Steps, bodies, by, stmt_of
@@ -71,7 +72,7 @@ def ask(at: WarpSpecialisedPrinter, s: Stmt) -> None:
     with at.registers(layout, "q", v):
         there, guards, address = at.reached(layout, t, f"(q * {v})")
         ok, read = there + guards, f"ac_load_packed<{v}>(&{name}[q * {v // 2}], {address});"
-        at.put(*([f"if ({' && '.join(ok)}) {read}", f"else ac_fill<{v // 2}>(&{name}[q * {v // 2}], 0u);"] if ok else [read]))
+        at.put(*([f"if ({every(ok)}) {read}", f"else ac_fill<{v // 2}>(&{name}[q * {v // 2}], 0u);"] if ok else [read]))
     at.put(f"ac_keep({name});")
     at.asked[s.dst] = name
 

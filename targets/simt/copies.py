@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.access import windows_overlap
 from autocomp.targets.simt.digits import along
-from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.expressions import STORED, every
 from autocomp.targets.simt.placed import Shared
 
 from autocomp.errors import UnsupportedOp
@@ -124,4 +124,4 @@ def _chunk(at: Printer, x: Shared, when: list[str] | None) -> tuple[str, str, st
     if t.fill and t.guard:
         raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {at.p.name}")
     target = f"{at.start(x)} + c * 16" if whole else at.element(x, lies, "col")
-    return target, at.address(t, point, at_once=True), " && ".join(ok) or "true"
+    return target, at.address(t, point, at_once=True), every(ok)

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.coordinates import most
-from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.expressions import STORED, every
 from autocomp.targets.simt.placed import Placement, Product
 
 from autocomp.tile.plan import Commit, Landed, Turn
@@ -113,7 +113,7 @@ def _start(at: Printer, s: Stmt, ring: str) -> None:
     with at.over(_pieces(at, s), "q"):
         r = f"(q * {v})"
         place = lambda a: at.coordinate(layout, a, r)
-        ok = " && ".join(at.inside(layout, t.axes, r) + at.guards(t.guard, place)) or "true"
+        ok = every(at.inside(layout, t.axes, r) + at.guards(t.guard, place))
         to = f"smem + {ring} + (q * {at.place.threads} + threadIdx.x) * {PIECE}"
         # no "_once": asynchronous copies with a policy of createpolicy.fractional become illegal instructions on Hopper (ptxas before 13.4;
         # github.com/triton-lang/triton/pull/11660)

@@ -34,7 +34,7 @@ from autocomp.targets.simt.access import access_width, read_once
 from autocomp.targets.simt.batch_copies import SideBySide, batch_copies
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
-from autocomp.targets.simt.expressions import STORED, Scalar, held, literal, only_quotients
+from autocomp.targets.simt.expressions import STORED, Scalar, every, held, literal, only_quotients
 from autocomp.targets.simt.extremes import extremes
 from autocomp.targets.simt.facts import Facts, scheduled
 from autocomp.targets.simt.pairs import load_words, sum_parts
@@ -46,7 +46,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.body import Expr, Gather, Map
 from autocomp.ir.directives import required
 from autocomp.ir.monoids import identity
-from autocomp.ir.types import BOOL, SHORT_FLOATS, Sym
+from autocomp.ir.types import BOOL, Sym
 from autocomp.tile import check_steps
 from autocomp.tile.check_plan import require
 from autocomp.tile.layout import Digit, Layout, weights
@@ -415,15 +415,15 @@ class Printer(Coordinates):
                 zero = literal(0, t.dtype)
                 other = literal(t.fill, t.dtype) if t.guard else zero
                 if there and other != zero:
-                    other = f"{' && '.join(there)} ? {other} : {zero}"
+                    other = f"{every(there)} ? {other} : {zero}"
                 self.read_where(t, v, f"&{name}[{r}]", ok, address, other, how)
 
     def read_where(self, t: Tensor, v: int, to: str, ok: list[str], address: str, other: str, how: str = "") -> None:
-        """A load under conditions. Short values are converted behind it in any case (`ac_load_where`)."""
-        if t.dtype in SHORT_FLOATS and not how:
-            self.put(f"ac_load_where<{v}>({to}, {' && '.join(ok)}, {address}, {other});")
+        """A load under conditions: values are there, and short ones converted, in any case (`ac_load_where`)."""
+        if how:
+            self.put(f"if ({every(ok)}) ac_load{how}<{v}>({to}, {address});", f"else ac_fill<{v}>({to}, {other});")
         else:
-            self.put(f"if ({' && '.join(ok)}) ac_load{how}<{v}>({to}, {address});", f"else ac_fill<{v}>({to}, {other});")
+            self.put(f"ac_load_where<{v}>({to}, {every(ok)}, {address}, {other});")
 
     def load_strip(self, s: Stmt, t: Tensor) -> None:
         """Each element that a thread's windows read: where the first window that reads it is, and where the tensor has it."""
@@ -541,7 +541,7 @@ class Printer(Coordinates):
             place, value = self.element(x, row, col), self.names.of(name)
             alone = f"*({kind} *)({place}) = ac_stored<{kind}>({value}[r]);"
             write = f"ac_store<{v}>(({kind} *)({place}), &{value}[{r}]);" if v > 1 else alone
-            self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
+            self.put(f"if ({every(ok)}) {write}" if ok else write)
 
     def run_to_shared(self, x: Shared, layout: Layout) -> int:
         """Registers that one store brings to shared memory: neighbours of a row, in one of the chunks that the swizzle moves whole."""
@@ -586,7 +586,7 @@ class Printer(Coordinates):
             alone = [f"{self.local(layout, a, r)} == 0" for a in sorted(layout.axes()) if all(a != x for x, _ in self.p.axes)]  # sides of 1
             ok = single + alone + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
             write = f"ac_store<{v}>({self.address(t, at, at_once=v > 1)}, &{self.names.of(s.srcs[0])}[{r}]);"
-            self.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
+            self.put(f"if ({every(ok)}) {write}" if ok else write)
 
     def reduce(self, s: Stmt) -> None:
         trees.reduce(self, s)

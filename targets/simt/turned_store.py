@@ -18,7 +18,7 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
-from autocomp.targets.simt.expressions import STORED
+from autocomp.targets.simt.expressions import STORED, every
 from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.layout import Layout
@@ -100,7 +100,7 @@ def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
         place = " + ".join(f"({at.local(layout, a, r)}) * {p}" if p > 1 else f"({at.local(layout, a, r)})" for a, n, p in x.axes if n > 1)
         ok = single + [f"{at.local(layout, a, r)} < {n}" for a, n, _ in x.axes if layout.extent(a) > n]
         write = f"ac_store<{v}>({box} + {place or '0'}, &{at.names.of(s.srcs[0])}[{r}]);"
-        at.put(f"if ({' && '.join(ok)}) {write}" if ok else write)
+        at.put(f"if ({every(ok)}) {write}" if ok else write)
     at.before_read(key)
     _leave(at, t, x, box)
 
@@ -127,7 +127,8 @@ def _leave(at: Printer, t: Tensor, x: Turned, box: str) -> None:
         row, below = at.names.fresh("row"), threads // width
         mine, above = {near: at.names.fresh("column")}, _coordinates(x.axes[:-1], f"({row} + {u} * {below})")
         at.put(f"const int {mine[near]} = {column('threadIdx.x')};")
-        here, beyond, others = mine | above, " && ".join(_outside(at, x, mine)), _outside(at, x, above)
+        out = _outside(at, x, mine)
+        here, beyond, others = mine | above, every(out) if out else "", _outside(at, x, above)
         steps = f"for (int {row} = threadIdx.x / {width}; {row} < {rows}; {row} += {below * each})"
     with at.block(f"if ({beyond})") if beyond else nullcontext(), at.block(steps):
         at.put(f"ac_pack_of<{x.vector}, {STORED[t.dtype.name]}> {held}[{each}];")
@@ -140,7 +141,7 @@ def _leave(at: Printer, t: Tensor, x: Turned, box: str) -> None:
 def _move(at: Printer, x: Turned, conditions: Sequence[str], to: str, of: str) -> None:
     """One chunk, under conditions."""
     text = f"ac_move<{x.vector}>({to}, {of});"
-    at.put(f"if ({' && '.join(conditions)}) {text}" if conditions else text)
+    at.put(f"if ({every(conditions)}) {text}" if conditions else text)
 
 
 def _coordinates(axes: Sequence[tuple[str, int, int]], number: str) -> dict[str, str]:

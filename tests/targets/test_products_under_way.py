@@ -103,3 +103,15 @@ def test_a_vector_s_store_is_one_instruction(tmp_path):
     (text,) = autocomp.optimize(model, target="cuda:h200", schedule={kernel.name: schedule}).sources.values()
     stores = [x for line in instructions(text, tmp_path) if (x := re.search(r"STG\S*", line))]
     assert [x[0] for x in stores] == ["STG.E.128"] * text.count("ac_store<8>") * 4
+
+
+def test_no_branch_stands_between_loads_under_conditions(tmp_path):
+    """Of windows with borders, each of the 162 loads of a thread stood behind a chain of branches, and few were under way."""
+    model = graph({"x": "f32[38, 82, 34, 34, 34]"}, """
+%0 = sumpool(x, dilations=[1, 1, 1], hi=[1, 1, 1], layout="nchw", lo=[1, 1, 1], strides=[3, 3, 3], window=[3, 3, 3])""")
+    schedule = "tile i0 5, i1 12, i2 1, i3 8, r0 3, r1 3, r2 3 | threads 128"
+    (kernel,) = autocomp.optimize(model, target="cuda:h200").kernels
+    (text,) = autocomp.optimize(model, target="cuda:h200", schedule={kernel.name: schedule}).sources.values()
+    lines = instructions(text, tmp_path)
+    assert sum("LDG" in line for line in lines) == 162
+    assert sum("BRA" in line or "BSSY" in line for line in lines) <= 2  # behind the kernel's end stands a branch to itself

@@ -144,8 +144,8 @@ template <int N, class S> AC_DEVICE ac_pack_of<N, S> ac_fetched(const S *p, bool
   return t;
 }
 template <int N, class S> AC_DEVICE void ac_keep(unsigned char *to, ac_pack_of<N, S> t) { *reinterpret_cast<ac_pack_of<N, S> *>(to) = t; }
-// N contiguous short values where `ok`, else `other`: converted behind the load in any case. A conversion under the guard would hold its
-// predicate until the load is there, and a thread has seven of them: its loads would come one after another.
+// N contiguous values where `ok`, else `other`, which is there in any case: no branch. Short ones are converted behind the load in any case:
+// a conversion under the guard would hold its predicate until the load is there, and a thread has seven: loads would come one by one.
 template <int N, class R, class S, class V> AC_DEVICE void ac_load_where(R *r, bool ok, const S *p, V other) {
   const S x = ac_stored<S>(other);
   ac_pack_of<N, S> t;

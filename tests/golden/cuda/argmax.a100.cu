@@ -38,8 +38,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
   long long i2[1];
   #pragma unroll
   for (int q = 0; q < 3; ++q) {
-    if (r0_t + (q * 2) % 2 + (q * 2) / 2 * 128 < 300) ac_load<2>(&in0_t[q * 2], in0 + (i0_b + i0_t)*300 + (r0_t + (q * 2) % 2 + (q * 2) / 2 * 128));
-    else ac_fill<2>(&in0_t[q * 2], 0.0f);
+    ac_load_where<2>(&in0_t[q * 2], r0_t + (q * 2) % 2 + (q * 2) / 2 * 128 < 300, in0 + (i0_b + i0_t)*300 + (r0_t + (q * 2) % 2 + (q * 2) / 2 * 128), 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
@@ -121,6 +120,6 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
     i2[r] = ((long long)(i[r]));
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane == 0 && wave / 2 == 0) ac_store<1>(out0 + (i0_b + i0_t), &i2[q]);
+    if ((lane == 0) & (wave / 2 == 0)) ac_store<1>(out0 + (i0_b + i0_t), &i2[q]);
   }
 }

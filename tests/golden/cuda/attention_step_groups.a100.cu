@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
     cast_t[r] = ac_divide(n_s_t[r], n_s_t2[0]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane / 16 == 0 && wave % 2 == 0 && wave / 2 == 0) ac_store<8>(out0 + (i0_b*1024 + i1_b*512 + i2_b*128 + (i3_t + (q * 8))), &cast_t[(q * 8)]);
+    if ((lane / 16 == 0) & (wave % 2 == 0) & (wave / 2 == 0)) ac_store<8>(out0 + (i0_b*1024 + i1_b*512 + i2_b*128 + (i3_t + (q * 8))), &cast_t[(q * 8)]);
   }
 }
 
@@ -423,11 +423,11 @@ extern "C" __global__ void __launch_bounds__(32) k_matmul_mul_softmax_weighted_s
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (lane % 4 == 0 && i2_t + q * 8 < 4) ac_store<1>(part0 + i0_b*8 + i1_b*4 + (i2_t + q * 8) + r1_part_b*16, &m_2[q]);
+    if ((lane % 4 == 0) & (i2_t + q * 8 < 4)) ac_store<1>(part0 + i0_b*8 + i1_b*4 + (i2_t + q * 8) + r1_part_b*16, &m_2[q]);
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (lane % 4 == 0 && i2_t + q * 8 < 4) ac_store<1>(part1 + i0_b*8 + i1_b*4 + (i2_t + q * 8) + r1_part_b*16, &l[q]);
+    if ((lane % 4 == 0) & (i2_t + q * 8 < 4)) ac_store<1>(part1 + i0_b*8 + i1_b*4 + (i2_t + q * 8) + r1_part_b*16, &l[q]);
   }
   #pragma unroll
   for (int q = 0; q < 32; ++q) {

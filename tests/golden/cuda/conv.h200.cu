@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy_kept<16>(smem + 0 + it * 4096 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + r1_b*64 + (col) - 1344), (row) < 20 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 20 >= 0 && (row) + r1_b + -1 >= 0 && -1*(row) + -1*r1_b + 20 >= 0);
+        ac_copy_kept<16>(smem + 0 + it * 4096 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b*1280 + r1_b*64 + (col) - 1344), ((row) < 20) & (i2_b + r0_b + -1 >= 0) & (-1*i2_b + -1*r0_b + 20 >= 0) & ((row) + r1_b + -1 >= 0) & (-1*(row) + -1*r1_b + 20 >= 0));
       }
       #pragma unroll
       for (int q = 0; q < 2; ++q) {
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(128) k_conv_relu(const f16 *__restr
       for (int q = 0; q < 2; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy_kept<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + r1_b3*64 + (col) - 1344), (row) < 20 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 20 >= 0 && (row) + r1_b3 + -1 >= 0 && -1*(row) + -1*r1_b3 + 20 >= 0);
+        ac_copy_kept<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + (i0_b*25600 + i2_b*1280 + (row)*64 + r0_b3*1280 + r1_b3*64 + (col) - 1344), ((row) < 20) & (i2_b + r0_b3 + -1 >= 0) & (-1*i2_b + -1*r0_b3 + 20 >= 0) & ((row) + r1_b3 + -1 >= 0) & (-1*(row) + -1*r1_b3 + 20 >= 0));
       }
       #pragma unroll
       for (int q = 0; q < 2; ++q) {

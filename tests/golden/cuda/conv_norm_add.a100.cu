@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_7more(con
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 16), col = c % 16;
-          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + r0_b*14 + (row % 3) + (row / 3)*196 - 15), (col) < 14 && i2_b + r0_b + -1 >= 0 && -1*i2_b + -1*r0_b + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + r0_b*14 + (row % 3) + (row / 3)*196 - 15), ((col) < 14) & (i2_b + r0_b + -1 >= 0) & (-1*i2_b + -1*r0_b + 14 >= 0) & ((col) + (row % 3) + -1 >= 0) & (-1*(col) + -1*(row % 3) + 14 >= 0));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv_cast_add_rsqrt_7more(con
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 16), col = c % 16;
-          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + r0_b3*14 + (row % 3) + (row / 3)*196 - 15), (col) < 14 && i2_b + r0_b3 + -1 >= 0 && -1*i2_b + -1*r0_b3 + 14 >= 0 && (col) + (row % 3) + -1 >= 0 && -1*(col) + -1*(row % 3) + 14 >= 0);
+          held[q] = ac_fetched<1>(in0 + (i0_b*6272 + i2_b*14 + (col) + r0_b3*14 + (row % 3) + (row / 3)*196 - 15), ((col) < 14) & (i2_b + r0_b3 + -1 >= 0) & (-1*i2_b + -1*r0_b3 + 14 >= 0) & ((col) + (row % 3) + -1 >= 0) & (-1*(col) + -1*(row % 3) + 14 >= 0));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {

@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) k_conv(const f16 *__restrict__
   float cast_t2[1];
   #pragma unroll
   for (int q = 0; q < 9; ++q) {
-    ac_load_where<1>(&in0_t[q], i2_b + i2_t < 19 && i3_t < 23 && (i2_b + i2_t) + (q / 3) + -1 >= 0 && -1*(i2_b + i2_t) + -1*(q / 3) + 19 >= 0 && (i3_t) + (q % 3) + -1 >= 0 && -1*(i3_t) + -1*(q % 3) + 23 >= 0, in0 + i0_b*5244 + i1_b*437 + (i2_b + i2_t)*23 + (i3_t) + (q / 3)*23 + (q % 3) - 24, 0.0f);
+    ac_load_where<1>(&in0_t[q], (i2_b + i2_t < 19) & (i3_t < 23) & ((i2_b + i2_t) + (q / 3) + -1 >= 0) & (-1*(i2_b + i2_t) + -1*(q / 3) + 19 >= 0) & ((i3_t) + (q % 3) + -1 >= 0) & (-1*(i3_t) + -1*(q % 3) + 23 >= 0), in0 + i0_b*5244 + i1_b*437 + (i2_b + i2_t)*23 + (i3_t) + (q / 3)*23 + (q % 3) - 24, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 9; ++q) {
@@ -73,6 +73,6 @@ extern "C" __global__ void __launch_bounds__(256) k_conv(const f16 *__restrict__
     cast_t2[r] = n_s_t[r];
   }
   for (int q = 0; q < 1; ++q) {
-    if (i2_b + i2_t < 19 && i3_t < 23) ac_store<1>(out0 + i0_b*5244 + i1_b*437 + (i2_b + i2_t)*23 + (i3_t), &cast_t2[q]);
+    if ((i2_b + i2_t < 19) & (i3_t < 23)) ac_store<1>(out0 + i0_b*5244 + i1_b*437 + (i2_b + i2_t)*23 + (i3_t), &cast_t2[q]);
   }
 }

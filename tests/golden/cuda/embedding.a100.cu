@@ -69,17 +69,16 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
   float cast_t2[4];
   float cast_t3[4];
   for (int q = 0; q < 1; ++q) {
-    if (i1_b + i1_t < 9) ac_load<1>(&in0_t[q], in0 + i0_b*9 + (i1_b + i1_t));
-    else ac_fill<1>(&in0_t[q], 0ll);
+    ac_load_where<1>(&in0_t[q], i1_b + i1_t < 9, in0 + i0_b*9 + (i1_b + i1_t), 0ll);
   }
   for (int r = 0; r < 1; ++r) {
     where_t[r] = ((in0_t[r] < 0ll) ? (long long)((unsigned long long)in0_t[r] + (unsigned long long)(long long)(1000)) : in0_t[r]);
   }
   for (int q = 0; q < 1; ++q) {
-    ac_load_where<4>(&v[(q * 4)], i1_b + i1_t < 9 && i2_t + (q * 4) < 72, in1 + ((ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + (long long)((i2_t + (q * 4)))), 0.0f);
+    ac_load_where<4>(&v[(q * 4)], (i1_b + i1_t < 9) & (i2_t + (q * 4) < 72), in1 + ((ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + (long long)((i2_t + (q * 4)))), 0.0f);
   }
   for (int q = 0; q < 1; ++q) {
-    ac_load_where<4>(&in2_t[q * 4], i1_b + i1_t < 9 && i2_t + (q * 4) < 72, in2 + (i1_b + i1_t)*72 + (i2_t + (q * 4)), 0.0f);
+    ac_load_where<4>(&in2_t[q * 4], (i1_b + i1_t < 9) & (i2_t + (q * 4) < 72), in2 + (i1_b + i1_t)*72 + (i2_t + (q * 4)), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {
@@ -130,6 +129,6 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     cast_t3[r] = ((cast_t[r] * rsqrt_t[0]) * cast_t2[r]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (i1_b + i1_t < 9 && i2_t + (q * 4) < 72) ac_store<4>(out0 + (i0_b*648 + (i1_b + i1_t)*72 + (i2_t + (q * 4))), &cast_t3[(q * 4)]);
+    if ((i1_b + i1_t < 9) & (i2_t + (q * 4) < 72)) ac_store<4>(out0 + (i0_b*648 + (i1_b + i1_t)*72 + (i2_t + (q * 4))), &cast_t3[(q * 4)]);
   }
 }

@@ -97,13 +97,11 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
     const int slot = it % 4;
     #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      if (-1*(r2_t) >= 0) ac_load<16>(&in1_t[q * 16], in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b3 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96);
-      else ac_fill<16>(&in1_t[q * 16], 0u);
+      ac_load_where<16>(&in1_t[q * 16], -1*(r2_t) >= 0, in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b3 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96, 0u);
     }
     #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      if ((r2_t) + -1 >= 0) ac_load<16>(&in1_v_t[q * 16], in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b3 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96 - 96);
-      else ac_fill<16>(&in1_v_t[q * 16], 0u);
+      ac_load_where<16>(&in1_v_t[q * 16], (r2_t) + -1 >= 0, in1 + (i0_b + i0_t + (q * 16) % 16) + (r0_b3 + (q * 16) / 32)*3072 + (r1_t + (q * 16) / 16 % 2 * 16)*96 + (r2_t)*96 - 96, 0u);
     }
     #pragma unroll
     for (int q = 0; q < 4; ++q) {

@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 128), col = c % 128;
-          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*333 + (r0_b + (col))), i0_b + (row) < 200 && r0_b + (col) < 333);
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*333 + (r0_b + (col))), (i0_b + (row) < 200) & (r0_b + (col) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 32), col = c % 32;
-          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b + (row))*177), i1_b + (col) < 177 && r0_b + (row) < 333);
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b + (row))*177), (i1_b + (col) < 177) & (r0_b + (row) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 128), col = c % 128;
-          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*333 + (r0_b3 + (col))), i0_b + (row) < 200 && r0_b3 + (col) < 333);
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*333 + (r0_b3 + (col))), (i0_b + (row) < 200) & (r0_b3 + (col) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 32), col = c % 32;
-          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), i1_b + (col) < 177 && r0_b3 + (row) < 333);
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), (i1_b + (col) < 177) & (r0_b3 + (row) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {

@@ -36,12 +36,12 @@ extern "C" __global__ void __launch_bounds__(64, 1) k_matmul(const float *__rest
   for (int q = 0; q < 12; ++q) {
     const int c = threadIdx.x + q * 64;
     const int row = (c / 25), col = ac_chunk<400>(c / 25, c % 25) * 4;
-    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*100 + (col)), (row) < 16 && i0_b + (row) < 100);
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*100 + (col)), ((row) < 16) & (i0_b + (row) < 100));
   }
   if (threadIdx.x < 32) {
     const int c = threadIdx.x + 768;
     const int row = (c / 25), col = ac_chunk<400>(c / 25, c % 25) * 4;
-    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*100 + (col)), (row) < 16 && i0_b + (row) < 100);
+    ac_copy<16>(smem + 0 + c * 16, in0 + ((i0_b + (row))*100 + (col)), ((row) < 16) & (i0_b + (row) < 100));
   }
   ac_commit();
   #pragma unroll 16

@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul(const f8e4m3 *__r
     for (int q = 0; q < 8; ++q) {
       const int c = threadIdx.x + (q0 + q) * 64;
       const int row = (c / 112), col = c % 112;
-      held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*99 + (col)), c < 1792 && i0_b + (row) < 100 && (col) < 99);
+      held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*99 + (col)), (c < 1792) & (i0_b + (row) < 100) & ((col) < 99));
     }
     #pragma unroll
     for (int q = 0; q < 8; ++q) {
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul(const f8e4m3 *__r
     for (int q = 0; q < 8; ++q) {
       const int c = threadIdx.x + (q0 + q) * 64;
       const int row = (c / 112), col = c % 112;
-      held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*99 + (col)), i1_b + (row) < 75 && (col) < 99);
+      held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*99 + (col)), (i1_b + (row) < 75) & ((col) < 99));
     }
     #pragma unroll
     for (int q = 0; q < 8; ++q) {

@@ -87,8 +87,7 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul_mul_relu(const si
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8 < 72) ac_load<2>(&in2_t[q * 2], in2 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8));
-    else ac_fill<2>(&in2_t[q * 2], 0.0f);
+    ac_load_where<2>(&in2_t[q * 2], i1_b + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8 < 72, in2 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 2 * 8), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
@@ -96,6 +95,6 @@ extern "C" __global__ void __launch_bounds__(64) k_cast_matmul_mul_relu(const si
   }
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 % 2 * 8 < 100 && i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 72) ac_store<2>(out0 + ((i0_b + i0_t + (q * 2) / 2 % 2 * 8)*72 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8)), &relu_t[(q * 2)]);
+    if ((i0_b + i0_t + (q * 2) / 2 % 2 * 8 < 100) & (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 72)) ac_store<2>(out0 + ((i0_b + i0_t + (q * 2) / 2 % 2 * 8)*72 + (i1_b + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8)), &relu_t[(q * 2)]);
   }
 }

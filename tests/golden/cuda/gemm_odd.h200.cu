@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 64), col = c % 64;
-          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b + (col))), i0_b + (row) < 200 && r0_b + (col) < 133);
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b + (col))), (i0_b + (row) < 200) & (r0_b + (col) < 133));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 32), col = c % 32;
-          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b + (row))*177), i1_b + (col) < 177 && r0_b + (row) < 133);
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b + (row))*177), (i1_b + (col) < 177) & (r0_b + (row) < 133));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 64), col = c % 64;
-          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b3 + (col))), i0_b + (row) < 200 && r0_b3 + (col) < 133);
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*133 + (r0_b3 + (col))), (i0_b + (row) < 200) & (r0_b3 + (col) < 133));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 32), col = c % 32;
-          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), i1_b + (col) < 177 && r0_b3 + (row) < 133);
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), (i1_b + (col) < 177) & (r0_b3 + (row) < 133));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {

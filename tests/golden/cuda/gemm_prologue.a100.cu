@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(64) k_mul_silu_matmul(const f16 *__
   ac_clear<3584, 64>(smem + 0);
   #pragma unroll
   for (int q = 0; q < 32; ++q) {
-    ac_load_where<1>(&in0_t[q], i0_b + q / 2 < 101 && r0_t + q % 2 * 64 < 99, in0 + (i0_b + q / 2)*99 + (r0_t + q % 2 * 64), 0.0f);
+    ac_load_where<1>(&in0_t[q], (i0_b + q / 2 < 101) & (r0_t + q % 2 * 64 < 99), in0 + (i0_b + q / 2)*99 + (r0_t + q % 2 * 64), 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(64) k_mul_silu_matmul(const f16 *__
     for (int q = 0; q < 8; ++q) {
       const int c = threadIdx.x + (q0 + q) * 64;
       const int row = (c / 32), col = c % 32;
-      held[q] = ac_fetched<1>(in2 + ((i1_b + (col)) + (row)*75), i1_b + (col) < 75 && (row) < 99);
+      held[q] = ac_fetched<1>(in2 + ((i1_b + (col)) + (row)*75), (i1_b + (col) < 75) & ((row) < 99));
     }
     #pragma unroll
     for (int q = 0; q < 8; ++q) {

@@ -47,13 +47,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 2), col = ac_chunk<32>(c / 2, c % 2) * 8;
-        ac_copy<16>(smem + 0 + it * 4096 + c * 16, in0 + ((i0_b + (col)) + (r0_b + (row))*120), i0_b + (col) < 120 && r0_b + (row) < 152);
+        ac_copy<16>(smem + 0 + it * 4096 + c * 16, in0 + ((i0_b + (col)) + (r0_b + (row))*120), (i0_b + (col) < 120) & (r0_b + (row) < 152));
       }
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in1 + ((i1_b + (row))*152 + (r0_b + (col))), i1_b + (row) < 136 && r0_b + (col) < 152);
+        ac_copy<16>(smem + 32768 + it * 8192 + c * 16, in1 + ((i1_b + (row))*152 + (r0_b + (col))), (i1_b + (row) < 136) & (r0_b + (col) < 152));
       }
     }
     ac_commit();
@@ -69,13 +69,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 2), col = ac_chunk<32>(c / 2, c % 2) * 8;
-        ac_copy<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + ((i0_b + (col)) + (r0_b3 + (row))*120), i0_b + (col) < 120 && r0_b3 + (row) < 152);
+        ac_copy<16>(smem + 0 + ahead % 8 * 4096 + c * 16, in0 + ((i0_b + (col)) + (r0_b3 + (row))*120), (i0_b + (col) < 120) & (r0_b3 + (row) < 152));
       }
       #pragma unroll
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = ac_chunk<256>(c / 16, c % 16) * 8;
-        ac_copy<16>(smem + 32768 + ahead % 8 * 8192 + c * 16, in1 + ((i1_b + (row))*152 + (r0_b3 + (col))), i1_b + (row) < 136 && r0_b3 + (col) < 152);
+        ac_copy<16>(smem + 32768 + ahead % 8 * 8192 + c * 16, in1 + ((i1_b + (row))*152 + (r0_b3 + (col))), (i1_b + (row) < 136) & (r0_b3 + (col) < 152));
       }
     }
     ac_commit();

@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
     cast_t[r] = ac_divide(n_s_t[r], n_s_t2[0]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane / 16 == 0 && wave % 2 == 0 && wave / 2 == 0) ac_store<8>(out0 + (i0_b*2048 + i1_b*128 + (i2_t + (q * 8))), &cast_t[(q * 8)]);
+    if ((lane / 16 == 0) & (wave % 2 == 0) & (wave / 2 == 0)) ac_store<8>(out0 + (i0_b*2048 + i1_b*128 + (i2_t + (q * 8))), &cast_t[(q * 8)]);
   }
 }
 

@@ -64,8 +64,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more
   float add_t[8];
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i1_t + q * 128 < 1023) ac_load<1>(&in0_t[q], in0 + i0_b*1023 + (i1_t + q * 128));
-    else ac_fill<1>(&in0_t[q], 0.0f);
+    ac_load_where<1>(&in0_t[q], i1_t + q * 128 < 1023, in0 + i0_b*1023 + (i1_t + q * 128), 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
@@ -159,13 +158,11 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i1_t + q * 128 < 1023) ac_load<1>(&in1_t[q], in1 + (i1_t + q * 128));
-    else ac_fill<1>(&in1_t[q], 0.0f);
+    ac_load_where<1>(&in1_t[q], i1_t + q * 128 < 1023, in1 + (i1_t + q * 128), 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i1_t + q * 128 < 1023) ac_load<1>(&in2_t[q], in2 + (i1_t + q * 128));
-    else ac_fill<1>(&in2_t[q], 0.0f);
+    ac_load_where<1>(&in2_t[q], i1_t + q * 128 < 1023, in2 + (i1_t + q * 128), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {

@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = c % 16 * 2;
-        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b*1104 + (col / 6)*48 + (col % 6) - 1152), i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
+        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b*1104 + (col / 6)*48 + (col % 6) - 1152), (i3_b + (row / 32) < 21) & ((row % 32) < 23) & ((col / 6) < 3) & ((i3_b + (row / 32)) + 2*r0_b + -2 >= 0) & (-1*(i3_b + (row / 32)) + -2*r0_b + 22 >= 0) & ((row % 32) + 2*(col / 6) + -2 >= 0) & (-1*(row % 32) + -2*(col / 6) + 24 >= 0));
       }
       for (int q0 = 0; q0 < 8; q0 += 8) {
         ac_pack_of<1, f16> held[8];
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 32), col = c % 32;
-          held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
+          held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b*3 + (col / 6) + (col % 6)*9), ((row) < 12) & ((col / 6) < 3));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 16), col = c % 16 * 2;
-        ac_copy<4>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b3*1104 + (col / 6)*48 + (col % 6) - 1152), i3_b + (row / 32) < 21 && (row % 32) < 23 && (col / 6) < 3 && (i3_b + (row / 32)) + 2*r0_b3 + -2 >= 0 && -1*(i3_b + (row / 32)) + -2*r0_b3 + 22 >= 0 && (row % 32) + 2*(col / 6) + -2 >= 0 && -1*(row % 32) + -2*(col / 6) + 24 >= 0);
+        ac_copy<4>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b3*1104 + (col / 6)*48 + (col % 6) - 1152), (i3_b + (row / 32) < 21) & ((row % 32) < 23) & ((col / 6) < 3) & ((i3_b + (row / 32)) + 2*r0_b3 + -2 >= 0) & (-1*(i3_b + (row / 32)) + -2*r0_b3 + 22 >= 0) & ((row % 32) + 2*(col / 6) + -2 >= 0) & (-1*(row % 32) + -2*(col / 6) + 24 >= 0));
       }
       for (int q0 = 0; q0 < 8; q0 += 8) {
         ac_pack_of<1, f16> held[8];
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 32), col = c % 32;
-          held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b3*3 + (col / 6) + (col % 6)*9), (row) < 12 && (col / 6) < 3);
+          held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b3*3 + (col / 6) + (col % 6)*9), ((row) < 12) & ((col / 6) < 3));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
   f16 *box = (f16 *)(smem + 0);
   #pragma unroll
   for (int q = 0; q < 16; ++q) {
-    if (i2_t + q % 2 + q / 4 % 2 * 8 < 12 && i4_t + q / 2 % 2 * 8 + q / 8 * 16 < 23) ac_store<1>(box + (i2_t + q % 2 + q / 4 % 2 * 8) * 47 + (i3_t) * 23 + (i4_t + q / 2 % 2 * 8 + q / 8 * 16), &cast_t[q]);
+    if ((i2_t + q % 2 + q / 4 % 2 * 8 < 12) & (i4_t + q / 2 % 2 * 8 + q / 8 * 16 < 23)) ac_store<1>(box + (i2_t + q % 2 + q / 4 % 2 * 8) * 47 + (i3_t) * 23 + (i4_t + q / 2 % 2 * 8 + q / 8 * 16), &cast_t[q]);
   }
   ac_sync();
   #pragma unroll 4
@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(128) k_transpose(const f16 *in0, f1
     for (int q = 0; q < 8; ++q) {
       const int c = threadIdx.x + (q0 + q) * 128;
       const int row = (c / 64) % 3 * 8 + (c / 64) / 3, col = c % 64;
-      held[q] = ac_fetched<1>(in0 + (i0_b*11592 + (i1_b + (col)) + (row)*483), c < 1536 && i1_b + (col) < 483);
+      held[q] = ac_fetched<1>(in0 + (i0_b*11592 + (i1_b + (col)) + (row)*483), (c < 1536) & (i1_b + (col) < 483));
     }
     #pragma unroll
     for (int q = 0; q < 8; ++q) {
@@ -196,6 +196,6 @@ extern "C" __global__ void __launch_bounds__(128) k_transpose(const f16 *in0, f1
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i1_b + i1_t + (q * 8) / 8 * 32 < 483 && i2_t + (q * 8) % 8 < 24) ac_store<8>(out0 + (i0_b*11592 + (i1_b + i1_t + (q * 8) / 8 * 32)*24 + (i2_t + (q * 8) % 8)), &in0_t[(q * 8)]);
+    if ((i1_b + i1_t + (q * 8) / 8 * 32 < 483) & (i2_t + (q * 8) % 8 < 24)) ac_store<8>(out0 + (i0_b*11592 + (i1_b + i1_t + (q * 8) / 8 * 32)*24 + (i2_t + (q * 8) % 8)), &in0_t[(q * 8)]);
   }
 }

@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b*31 + (col % 3) + (col / 3)*899 - 32), c < 1280 && (col / 3) < 24 && 2*i2_b + r0_b + -1 >= 0 && -2*i2_b + -1*r0_b + 29 >= 0 && 2*(row) + (col % 3) + -1 >= 0 && -2*(row) + -1*(col % 3) + 31 >= 0);
+          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b*31 + (col % 3) + (col / 3)*899 - 32), (c < 1280) & ((col / 3) < 24) & (2*i2_b + r0_b + -1 >= 0) & (-2*i2_b + -1*r0_b + 29 >= 0) & (2*(row) + (col % 3) + -1 >= 0) & (-2*(row) + -1*(col % 3) + 31 >= 0));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*216 + r0_b*3 + (col % 3) + (col / 3)*9), i1_b + (row) < 40 && (col / 3) < 24);
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*216 + r0_b*3 + (col % 3) + (col / 3)*9), (i1_b + (row) < 40) & ((col / 3) < 24));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b3*31 + (col % 3) + (col / 3)*899 - 32), c < 1280 && (col / 3) < 24 && 2*i2_b + r0_b3 + -1 >= 0 && -2*i2_b + -1*r0_b3 + 29 >= 0 && 2*(row) + (col % 3) + -1 >= 0 && -2*(row) + -1*(col % 3) + 31 >= 0);
+          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b3*31 + (col % 3) + (col / 3)*899 - 32), (c < 1280) & ((col / 3) < 24) & (2*i2_b + r0_b3 + -1 >= 0) & (-2*i2_b + -1*r0_b3 + 29 >= 0) & (2*(row) + (col % 3) + -1 >= 0) & (-2*(row) + -1*(col % 3) + 31 >= 0));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*216 + r0_b3*3 + (col % 3) + (col / 3)*9), i1_b + (row) < 40 && (col / 3) < 24);
+          held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*216 + r0_b3*3 + (col % 3) + (col / 3)*9), (i1_b + (row) < 40) & ((col / 3) < 24));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {

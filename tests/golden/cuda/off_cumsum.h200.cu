@@ -29,8 +29,7 @@ extern "C" __global__ void __launch_bounds__(128) k_cumsum(const float *__restri
   float s[8];
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t < 9 && i1_t + q % 4 + q / 4 * 256 < 301) ac_load<1>(&in0_t[q], in0 + (i0_b + i0_t)*301 + (i1_t + q % 4 + q / 4 * 256));
-    else ac_fill<1>(&in0_t[q], 0.0f);
+    ac_load_where<1>(&in0_t[q], (i0_b + i0_t < 9) & (i1_t + q % 4 + q / 4 * 256 < 301), in0 + (i0_b + i0_t)*301 + (i1_t + q % 4 + q / 4 * 256), 0.0f);
   }
   float sum2[2], front[2];
   #pragma unroll
@@ -116,6 +115,6 @@ extern "C" __global__ void __launch_bounds__(128) k_cumsum(const float *__restri
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t < 9 && i1_t + q % 4 + q / 4 * 256 < 301) ac_store<1>(out0 + (i0_b + i0_t)*301 + (i1_t + q % 4 + q / 4 * 256), &s[q]);
+    if ((i0_b + i0_t < 9) & (i1_t + q % 4 + q / 4 * 256 < 301)) ac_store<1>(out0 + (i0_b + i0_t)*301 + (i1_t + q % 4 + q / 4 * 256), &s[q]);
   }
 }

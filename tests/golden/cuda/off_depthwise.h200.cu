@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(512) k_conv(const f16 *__restrict__
   float cast_t2[2];
   #pragma unroll
   for (int q = 0; q < 10; ++q) {
-    ac_load_where<1>(&in0_t[q], r1_t + q % 2 * 2 < 3 && i2_t + ((q / 2) > 2 ? ((q / 2) - 1) / 2 : 0) < 15 && 2*(i2_t) + (q / 2) + -1 >= 0 && -2*(i2_t) + -1*(q / 2) + 29 >= 0 && 2*(i3_t) + (r1_t + q % 2 * 2) + -1 >= 0 && -2*(i3_t) + -1*(r1_t + q % 2 * 2) + 31 >= 0, in0 + i0_b*64728 + (i1_b + i1_t)*899 + (i2_t)*62 + (i3_t)*2 + (q / 2)*31 + (r1_t + q % 2 * 2) - 32, 0.0f);
+    ac_load_where<1>(&in0_t[q], (r1_t + q % 2 * 2 < 3) & (i2_t + ((q / 2) > 2 ? ((q / 2) - 1) / 2 : 0) < 15) & (2*(i2_t) + (q / 2) + -1 >= 0) & (-2*(i2_t) + -1*(q / 2) + 29 >= 0) & (2*(i3_t) + (r1_t + q % 2 * 2) + -1 >= 0) & (-2*(i3_t) + -1*(r1_t + q % 2 * 2) + 31 >= 0), in0 + i0_b*64728 + (i1_b + i1_t)*899 + (i2_t)*62 + (i3_t)*2 + (q / 2)*31 + (r1_t + q % 2 * 2) - 32, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 6; ++q) {
@@ -90,6 +90,6 @@ extern "C" __global__ void __launch_bounds__(512) k_conv(const f16 *__restrict__
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (wave / 8 == 0 && i2_t + q < 15) ac_store<1>(out0 + i0_b*17280 + (i1_b + i1_t)*240 + (i2_t + q)*16 + (i3_t), &cast_t2[q]);
+    if ((wave / 8 == 0) & (i2_t + q < 15)) ac_store<1>(out0 + i0_b*17280 + (i1_b + i1_t)*240 + (i2_t + q)*16 + (i3_t), &cast_t2[q]);
   }
 }

@@ -36,14 +36,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_matmul(const float *__res
   for (int q = 0; q < 10; ++q) {
     const int c = threadIdx.x + q * 256;
     const int row = (c / 80), col = c % 80;
-    ac_copy<4>(smem + 0 + ac_swizzle<320>(c / 80, (col) * 4), in0 + ((i0_b + (row))*77 + (col)), i0_b + (row) < 200 && (col) < 77);
+    ac_copy<4>(smem + 0 + ac_swizzle<320>(c / 80, (col) * 4), in0 + ((i0_b + (row))*77 + (col)), (i0_b + (row) < 200) & ((col) < 77));
   }
   ac_commit();
   #pragma unroll
   for (int q = 0; q < 5; ++q) {
     const int c = threadIdx.x + q * 256;
     const int row = (c / 16), col = c % 16 * 4;
-    ac_copy<16>(smem + 10240 + c * 16, in1 + ((i1_b + (col)) + (row)*136), i1_b + (col) < 136 && (row) < 77);
+    ac_copy<16>(smem + 10240 + c * 16, in1 + ((i1_b + (col)) + (row)*136), (i1_b + (col) < 136) & ((row) < 77));
   }
   ac_commit();
   #pragma unroll
@@ -70,6 +70,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_matmul(const float *__res
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i0_b + i0_t + (q * 4) / 4 * 4 < 200 && i1_b + i1_t + (q * 4) % 4 < 136) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4)), &acc[(q * 4)]);
+    if ((i0_b + i0_t + (q * 4) / 4 * 4 < 200) & (i1_b + i1_t + (q * 4) % 4 < 136)) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4)), &acc[(q * 4)]);
   }
 }

@@ -45,13 +45,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = ac_chunk<512>(c / 32, c % 32) * 8;
-        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + ((row)*520 + (r0_b + (col))), (row) < 5 && r0_b + (col) < 520);
+        ac_copy<16>(smem + 0 + it * 8192 + c * 16, in0 + ((row)*520 + (r0_b + (col))), ((row) < 5) & (r0_b + (col) < 520));
       }
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 32768 + it * 16384 + c * 16, in1 + ((i1_b + (col)) + (r0_b + (row))*1208), i1_b + (col) < 1208 && r0_b + (row) < 520);
+        ac_copy<16>(smem + 32768 + it * 16384 + c * 16, in1 + ((i1_b + (col)) + (r0_b + (row))*1208), (i1_b + (col) < 1208) & (r0_b + (row) < 520));
       }
     }
     ac_commit();
@@ -67,13 +67,13 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const f16 *__restrict_
       for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 32), col = ac_chunk<512>(c / 32, c % 32) * 8;
-        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + c * 16, in0 + ((row)*520 + (r0_b3 + (col))), (row) < 5 && r0_b3 + (col) < 520);
+        ac_copy<16>(smem + 0 + ahead % 4 * 8192 + c * 16, in0 + ((row)*520 + (r0_b3 + (col))), ((row) < 5) & (r0_b3 + (col) < 520));
       }
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 32768 + ahead % 4 * 16384 + c * 16, in1 + ((i1_b + (col)) + (r0_b3 + (row))*1208), i1_b + (col) < 1208 && r0_b3 + (row) < 520);
+        ac_copy<16>(smem + 32768 + ahead % 4 * 16384 + c * 16, in1 + ((i1_b + (col)) + (r0_b3 + (row))*1208), (i1_b + (col) < 1208) & (r0_b3 + (row) < 520));
       }
     }
     ac_commit();

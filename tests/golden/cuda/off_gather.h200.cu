@@ -33,8 +33,7 @@ extern "C" __global__ void __launch_bounds__(128) k_gather(const f16 *__restrict
   float v[8];
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + q * 2 < 205) ac_load<1>(&in0_t[q], in0 + (i0_b + i0_t + q * 2));
-    else ac_fill<1>(&in0_t[q], 0ll);
+    ac_load_where<1>(&in0_t[q], i0_b + i0_t + q * 2 < 205, in0 + (i0_b + i0_t + q * 2), 0ll);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
@@ -46,6 +45,6 @@ extern "C" __global__ void __launch_bounds__(128) k_gather(const f16 *__restrict
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + q * 2 < 205 && i1_b + i1_t < 77) ac_store<1>(out0 + (i0_b + i0_t + q * 2)*77 + (i1_b + i1_t), &v[q]);
+    if ((i0_b + i0_t + q * 2 < 205) & (i1_b + i1_t < 77)) ac_store<1>(out0 + (i0_b + i0_t + q * 2)*77 + (i1_b + i1_t), &v[q]);
   }
 }

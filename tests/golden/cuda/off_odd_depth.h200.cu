@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b + (row))*136), i1_b + (col) < 136 && r0_b + (row) < 141);
+        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b + (row))*136), (i1_b + (col) < 136) & (r0_b + (row) < 141));
       }
       for (int q0 = 0; q0 < 16; q0 += 8) {
         ac_pack_of<1, bf16> held[8];
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 64), col = c % 64;
-          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*141 + (r0_b + (col))), i0_b + (row) < 100 && r0_b + (col) < 141);
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*141 + (r0_b + (col))), (i0_b + (row) < 100) & (r0_b + (col) < 141));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
       for (int q = 0; q < 4; ++q) {
         const int c = threadIdx.x + q * 64;
         const int row = (c / 4), col = ac_chunk<64>(c / 4, c % 4) * 8;
-        ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b3 + (row))*136), i1_b + (col) < 136 && r0_b3 + (row) < 141);
+        ac_copy<16>(smem + 16384 + ahead % 8 * 4096 + c * 16, in1 + ((i1_b + (col)) + (r0_b3 + (row))*136), (i1_b + (col) < 136) & (r0_b3 + (row) < 141));
       }
       for (int q0 = 0; q0 < 16; q0 += 8) {
         ac_pack_of<1, bf16> held[8];
@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul(const bf16 *__restrict
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
           const int row = (c / 64), col = c % 64;
-          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*141 + (r0_b3 + (col))), i0_b + (row) < 100 && r0_b3 + (col) < 141);
+          held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*141 + (r0_b3 + (col))), (i0_b + (row) < 100) & (r0_b3 + (col) < 141));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {

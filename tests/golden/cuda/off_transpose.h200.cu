@@ -27,10 +27,10 @@ extern "C" __global__ void __launch_bounds__(512) k_transpose(const f16 *__restr
   float in0_t[8];
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    ac_load_where<1>(&in0_t[q], i0_b + i0_t + q * 8 < 333 && i1_b + i1_t < 321, in0 + (i0_b + i0_t + q * 8) + (i1_b + i1_t)*333, 0.0f);
+    ac_load_where<1>(&in0_t[q], (i0_b + i0_t + q * 8 < 333) & (i1_b + i1_t < 321), in0 + (i0_b + i0_t + q * 8) + (i1_b + i1_t)*333, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i0_b + i0_t + q * 8 < 333 && i1_b + i1_t < 321) ac_store<1>(out0 + (i0_b + i0_t + q * 8)*321 + (i1_b + i1_t), &in0_t[q]);
+    if ((i0_b + i0_t + q * 8 < 333) & (i1_b + i1_t < 321)) ac_store<1>(out0 + (i0_b + i0_t + q * 8)*321 + (i1_b + i1_t), &in0_t[q]);
   }
 }

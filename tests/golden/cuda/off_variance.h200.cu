@@ -52,8 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   float mul_t3[1];
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i1_b + i1_t < 77 && r0_t + q * 32 < 250) ac_load<1>(&in0_t[q], in0 + i0_b*19250 + (i1_b + i1_t) + (r0_t + q * 32)*77);
-    else ac_fill<1>(&in0_t[q], 0.0f);
+    ac_load_where<1>(&in0_t[q], (i1_b + i1_t < 77) & (r0_t + q * 32 < 250), in0 + i0_b*19250 + (i1_b + i1_t) + (r0_t + q * 32)*77, 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
@@ -136,6 +135,6 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
     mul_t3[r] = (n_s_t2[r] * 0.00400000019f);
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane / 8 == 0 && wave == 0 && i1_b + i1_t < 77) ac_store<1>(out0 + i0_b*77 + (i1_b + i1_t), &mul_t3[q]);
+    if ((lane / 8 == 0) & (wave == 0) & (i1_b + i1_t < 77)) ac_store<1>(out0 + i0_b*77 + (i1_b + i1_t), &mul_t3[q]);
   }
 }

@@ -275,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_max_max_sumexp_cast_s
     m_t[r] = t[r];
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane == 0 && wave == 0) ac_store<1>(part0 + i0_b + r0_part_b*2, &m_t[q]);
+    if ((lane == 0) & (wave == 0)) ac_store<1>(part0 + i0_b + r0_part_b*2, &m_t[q]);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
@@ -332,9 +332,9 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_max_max_sumexp_cast_s
     l[r] = t2[r];
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane == 0 && wave == 0) ac_store<1>(part1 + i0_b + r0_part_b*2, &m_t[q]);
+    if ((lane == 0) & (wave == 0)) ac_store<1>(part1 + i0_b + r0_part_b*2, &m_t[q]);
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane == 0 && wave == 0) ac_store<1>(part2 + i0_b + r0_part_b*2, &l[q]);
+    if ((lane == 0) & (wave == 0)) ac_store<1>(part2 + i0_b + r0_part_b*2, &l[q]);
   }
 }

@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(384) k_matmul_add_gelu_add(const f1
     if (piece == rank) {
       #pragma unroll
       for (int q = piece * 16; q < piece * 16 + 16; ++q) {
-        ac_load_where<2>(&in3_t[q * 2], i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 136 && i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 264, in3 + (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*264 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), 0.0f);
+        ac_load_where<2>(&in3_t[q * 2], (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8 < 136) & (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8 < 264), in3 + (i0_b2 + i0_t + (q * 2) / 2 % 2 * 8)*264 + (i1_b2 + i1_t + (q * 2) % 2 + (q * 2) / 4 * 8), 0.0f);
       }
     }
   }

@@ -36,8 +36,7 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__re
   for (int it = 0; it < 6; ++it) {
     const int r0_b = it * 256;
     for (int q = 0; q < 1; ++q) {
-      if (r0_b + r0_t < 1500) ac_load<4>(&in0_t[q * 4], in0 + (i0_b + i0_t + (q * 4)) + (r0_b + r0_t)*200);
-      else ac_fill<4>(&in0_t[q * 4], 0.0f);
+      ac_load_where<4>(&in0_t[q * 4], r0_b + r0_t < 1500, in0 + (i0_b + i0_t + (q * 4)) + (r0_b + r0_t)*200, 0.0f);
     }
     float t[4];
     #pragma unroll
@@ -87,6 +86,6 @@ extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__re
     s[r] = box[(0 * 4 + r) * 32 + lane];
   }
   for (int q = 0; q < 1; ++q) {
-    if (lane / 2 == 0 && wave == 0) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4))), &s[(q * 4)]);
+    if ((lane / 2 == 0) & (wave == 0)) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4))), &s[(q * 4)]);
   }
 }

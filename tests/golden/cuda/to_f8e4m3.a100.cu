@@ -28,8 +28,7 @@ extern "C" __global__ void __launch_bounds__(128) k_mul_cast(const float *__rest
   float cast_t[4];
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if (i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256 < 2310) ac_load<2>(&in0_t[q * 2], in0 + (i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256));
-    else ac_fill<2>(&in0_t[q * 2], 0.0f);
+    ac_load_where<2>(&in0_t[q * 2], i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256 < 2310, in0 + (i0_b + i0_t + (q * 2) % 2 + (q * 2) / 2 * 256), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 4; ++r) {

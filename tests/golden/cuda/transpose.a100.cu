@@ -34,14 +34,14 @@ extern "C" __global__ void __launch_bounds__(512) k_add(const f16 *__restrict__ 
   float add_t[8];
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 * 16 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_load_soon<2>(&in0_t[q * 2], in0 + (i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2));
+    if ((i0_b + i0_t + (q * 2) / 2 * 16 < 264) & (i1_b + i1_t + (q * 2) % 2 < 150)) ac_load_soon<2>(&in0_t[q * 2], in0 + (i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2));
     else ac_fill<2>(&in0_t[q * 2], 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 1; ++q) {
     const int c = threadIdx.x + q * 512;
     const int row = (c / 8) % 32 * 2 + (c / 8) / 32, col = ac_chunk<128>(c / 8, c % 8) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in1 + ((i0_b + (col)) + (i1_b + (row))*264), i0_b + (col) < 264 && i1_b + (row) < 150);
+    ac_copy<16>(smem + 0 + c * 16, in1 + ((i0_b + (col)) + (i1_b + (row))*264), (i0_b + (col) < 264) & (i1_b + (row) < 150));
   }
   ac_commit();
   ac_wait<0>();
@@ -56,6 +56,6 @@ extern "C" __global__ void __launch_bounds__(512) k_add(const f16 *__restrict__ 
   }
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
-    if (i0_b + i0_t + (q * 2) / 2 * 16 < 264 && i1_b + i1_t + (q * 2) % 2 < 150) ac_store<2>(out0 + ((i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2)), &add_t[(q * 2)]);
+    if ((i0_b + i0_t + (q * 2) / 2 * 16 < 264) & (i1_b + i1_t + (q * 2) % 2 < 150)) ac_store<2>(out0 + ((i0_b + i0_t + (q * 2) / 2 * 16)*150 + (i1_b + i1_t + (q * 2) % 2)), &add_t[(q * 2)]);
   }
 }
