@@ -343,7 +343,7 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     one, each = of["settle"], of["epilogue"] * t.rows * t.columns
     if s.roles == "warp_specialise":
         one += each / (TEAM * s.workers)
-    elif min(chip.memory("shared").capacity // max(1.0, s.stages * t.slot), _resident(s, chip)) < 2:
+    elif min(chip.memory("shared").capacity // max(1.0, s.stages * t.slot), of["resident_threads"] // s.threads) < 2:
         one += each / s.threads + of["block"]
     return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
 
@@ -351,19 +351,17 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
 def _beside(s: Schedule, chip: Chip, t: Tile, held: float) -> int:
     """Blocks of a product that share a core: as many as a schedule with roles says; else as find room for their threads, registers (of a
     thread what is beside its sums, and `held`: these, scores of an online contraction, factors of those `by_lanes`) and rings."""
+    return s.resident if s.roles == "warp_specialise" else blocks_beside(chip, s.threads, held, s.stages * t.slot, t.tiles)
+
+
+def blocks_beside(chip: Chip, threads: int, held: float, ring: float, blocks: int) -> int:
+    """Blocks of a product that a core holds at once, of so many in all: by their threads, the registers that each holds beside
+    `beside_sums`, and the bytes of their rings."""
     of = chip.numbers
-    if s.roles == "warp_specialise":
-        return s.resident
     sums = min(chip.limits["registers"], held + of["beside_sums"])
-    ring = s.stages * t.slot + chip.numbers["shared_reserved"]
-    room = min(_resident(s, chip), chip.registers.count // (s.threads * sums), chip.memory("shared").capacity // max(1.0, ring),
-               of["resident_blocks"])  # fmt: skip
-    return max(1, min(int(room), -(-t.tiles // chip.cores)))
-
-
-def _resident(s: Schedule, chip: Chip) -> int:
-    """Blocks that a core holds at once, as far as their threads decide it."""
-    return int(chip.numbers["resident_threads"] // s.threads)
+    room = min(of["resident_threads"] // threads, chip.registers.count // (threads * sums),
+               chip.memory("shared").capacity // max(1.0, ring + of["shared_reserved"]), of["resident_blocks"])  # fmt: skip
+    return max(1, min(int(room), -(-blocks // chip.cores)))
 
 
 def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared: float) -> int:

@@ -7,6 +7,9 @@ rows of 8) read one factor row by row, where it does not lie along depth.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.demand import Demand, Operand
 from autocomp.cost.derived import constant
@@ -15,6 +18,7 @@ from autocomp.ir.schedule import Schedule
 ROUNDED = constant("sheet_rounding")
 SQUARE, NARROW = "square", "narrow"  # a schedule's instruction
 PIECE = int(constant("piece_results"))  # results of a row that a thread has side by side
+SWIZZLED, HELD = int(constant("swizzled_chunks")), constant("held_factors")
 ACROSS, FEW = int(constant("piece_lanes")), int(constant("narrow_lanes"))  # lanes that lie along a row of a wave's results
 
 
@@ -38,7 +42,7 @@ def _high(s: Schedule) -> int:
 def piece(s: Schedule, chip: Chip, m: int, n: int) -> tuple[int, int]:
     """Rows and columns of a thread's results of a tile of m x n."""
     down, along = even(s, chip)
-    rows, cols = _shared_out(m, n, max(1, s.threads // chip.lanes()), down, along)
+    rows, cols = _waves(s, chip, m, n)
     return -(-m // (rows * down)) * _high(s), -(-n // (cols * along)) * PIECE
 
 
@@ -51,9 +55,12 @@ def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int, piece: tuple[int, 
     """Share of the rate of multiply-adds that a tile of m x n reaches: of what is issued for a step in depth, multiply-adds; or of the time
     in which shared memory brings their factors; less what pads the waves' results."""
     of, lanes, (high, wide) = chip.numbers, chip.lanes(), piece
-    left = [o for o in d.operands if o.factor and {a.name for a in d.roles.rows} & o.axes]
-    whole = s.instruction == SQUARE or all(_along_depth(o, d) for o in left)
-    reads = (high / PIECE if whole else high) + wide / PIECE
+    rows = {a.name for a in d.roles.rows}
+    along = [all(_along_depth(o, d) for o in d.operands if o.factor and bool(rows & o.axes) is left) for left in (True, False)]
+    steps = _steps(high, wide)
+    reads = (high / steps if along[0] else high / PIECE if s.instruction == SQUARE else high) + wide / (steps if along[1] else PIECE)
+    sides = zip(along, (m, n), piece, (_high(s), PIECE), even(s, chip), _waves(s, chip, m, n), strict=True)
+    reads += sum(of["place_issues"] * own / steps for deep, x, own, beside, once, by in sides if deep and not _apart(x, by, beside, once))
     passes = of["wide_passes"] * (high + wide) / PIECE
     copied = d.narrow[0] * m + d.narrow[1] * n + ((not d.narrow[0]) * m + (not d.narrow[1]) * n) / PIECE
     sums = high * wide
@@ -62,6 +69,28 @@ def share(s: Schedule, chip: Chip, d: Demand, m: int, n: int, piece: tuple[int, 
     clocks = max(sums / of["fma_rate"], issued / (of["issue"] * of["issued_sums"]), passes / reads_a_clock)
     filled = min(1.0, m * n / (sums * s.threads))
     return float(filled * sums / of["fma_rate"] / clocks)
+
+
+def _waves(s: Schedule, chip: Chip, m: int, n: int) -> tuple[int, int]:
+    """Waves along rows and along columns of a tile."""
+    return _shared_out(m, n, max(1, s.threads // chip.lanes()), *even(s, chip))
+
+
+def _steps(high: int, wide: int) -> int:
+    """Steps in depth that a thread reads at once of factors that lie along it: a whole access, fewer where the registers for them and for
+    its results would be more than `held_factors`."""
+    return next((n for n in (PIECE, PIECE // 2) if high * wide + n * (min(high, PIECE) + wide) <= HELD), 1)
+
+
+def _apart(rows: int, waves: int, beside: int, once: int) -> bool:
+    """Whether the rows of a factor along depth have numbers whose bits that a swizzle reads are a thread's or a register's, so that each
+    has its part of an address and compilers keep it; else they compute each anew. A thread has `beside` rows next to each other, which are
+    laid apart; a wave's lanes have `once` rows once."""
+    apart, lanes = rows // beside, once // beside
+    own = apart // waves
+    threads = (lanes - 1) | reduce(or_, (w * own for w in range(waves)))
+    held = reduce(or_, (r * apart for r in range(beside))) | reduce(or_, range(0, max(1, own), lanes))
+    return not threads & held & (SWIZZLED - 1)
 
 
 def registers(d: Demand, piece: tuple[int, int]) -> int:

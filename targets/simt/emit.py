@@ -47,8 +47,10 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
     printer.statements()
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
     sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
-    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if schedule.instruction == "direct" else 1
     least = printer.wants("min_blocks", min_blocks.pays(p, at))
+    resident = min_blocks.resident(at, chip, blocks_hinted(p)) if least else 1
+    if schedule.instruction == "direct":
+        resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes)
     return Planned(printer, lambda header: source(p, at, printer, schedule.threads, header, headers, language, resident=resident,
                                                   least=least))  # fmt: skip
 
