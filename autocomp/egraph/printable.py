@@ -26,7 +26,7 @@ from autocomp.trace import Trace
 if TYPE_CHECKING:
     from autocomp.egraph.kernel_memo import ScheduleMemo
 
-COVERS = 12  # that are tried
+COVERS, MORE = 12, 12  # that are tried; and beside them while element after element takes a good part of the best one's time
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
 WORTH = 0.1  # of the program's seconds that such a body takes at least
@@ -50,7 +50,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     schedules: dict[str, tuple[Schedule, Cost]] = {}
     effort = cover_effort(len(frozen.graph.nodes()))
     best: tuple[float, KernelGraph] | None = None
-    for _ in range(COVERS):
+    for tried in range(COVERS + MORE):
+        if tried >= COVERS and not (best and _by_elements(best[1], schedules)):
+            break
         try:
             calls = _kernels(frozen, rules, chip, options, trace, without, effort)
         except UnsupportedOp as e:
@@ -86,6 +88,13 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         return best[1], {s: schedules[s] for s in dict.fromkeys(c.kernel.signature for c in best[1].calls if not c.kernel.opaque)}
     assert first is not None
     raise first
+
+
+def _by_elements(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> bool:
+    """Whether a kernel that computes element after element takes a good part of the program."""
+    of = [schedules[c.kernel.signature] for c in calls.calls if c.kernel.signature in schedules]
+    total = sum(cost.seconds for _, cost in of)
+    return any(s.instruction == SCALAR and cost.seconds >= WORTH * total for s, cost in of)
 
 
 def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:

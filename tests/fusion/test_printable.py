@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from autocomp.targets import load_target
 
+import autocomp
 from autocomp.egraph import printable, saturate
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.text import parse
@@ -97,3 +98,16 @@ def test_the_first_refusal_is_raised_where_no_cover_is_left():
 @pytest.mark.parametrize("target", ["cuda:h200", "cuda:a100", "maca:c500"])
 def test_attention_over_heads_of_one_number(target):
     check(parse(ONE_NUMBER_A_HEAD), target)
+
+
+def test_more_covers_are_tried_where_the_best_computes_element_after_element(monkeypatch):
+    """A stem whose channels come first: seven covers have it in forms that only the scalar unit has (62 us, 26 behind them)."""
+    text = graph({"x": "f16[1, 3, 32, 32]", "w": "f16[16, 3, 3, 3]", "b": "f16[16, 1, 1]"}, """
+%1 = conv(x, w, dilations=[1, 1], groups=1, hi=[1, 1], layout="nchw", lo=[1, 1], strides=[2, 2])
+%2 = add(%1, b)
+%0 = relu(%2)""")
+    monkeypatch.setattr(printable, "COVERS", 2)
+    by_elements = lambda: "instruction scalar" in str(autocomp.optimize(text, target="ascend:910b1", cache=False).kernels[0].schedule)
+    assert not by_elements()
+    monkeypatch.setattr(printable, "MORE", 0)
+    assert by_elements()
