@@ -30,10 +30,6 @@ class Cover:
         """The cut in use, or the one that area flow ranks first."""
         return self.pick.get(c) or self.enum.cuts[c][0]
 
-    def adds(self, cut: Cut) -> float:
-        """What a cut takes in this cover: its own time, and all that the leaves take which no kernel has stored yet."""
-        return cut.time + sum([self.enum.flow[x] for x in cut.leaves if not self.refs.get(x, 0)])
-
     def ref(self, c: int) -> None:
         """One more reader of c; its kernel enters the cover with the first one."""
         stack = [c]

@@ -136,12 +136,12 @@ def _by_way_of(c: Cover, cut: Cut, x: int) -> bool:
 
 
 def _start_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:
-    best = min(c.enum.cuts[x], key=lambda k: (c.adds(k), k.order()))  # before its users let go of what they read in its place
     for u in c.holders(x):
         other = [k for k in c.enum.cuts[u] if x in k.leaves]
         if other:
             yield u, other[0]
     if c.refs.get(x, 0) > 0:
+        best = min(c.enum.cuts[x], key=lambda k: (k.flow, k.order()))
         yield x, best
 
 

@@ -129,15 +129,13 @@ class Enumerator:
         found = sorted(found, key=lambda x: (x.flow, x.order())) if ties else found
         kept: list[Cut] = []
         count: dict[str, int] = {}
-        ways: dict[str, set[frozenset[int]]] = {}  # what those of a kind load: ways to compute it from the same tensors crowd out no others
         quick: dict[str, Cut] = {}  # of each kind the product or reduction that itself takes least: its readers may take no longer for it
         for cut in found:
             kind = self._kind(cut, cut.record.kind, apart=True)
             if cut.heavy and (kind not in quick or cut.time < quick[kind].time):
                 quick[kind] = cut
-            count[kind], mine = count.get(kind, 0) + 1, ways.setdefault(kind, set())
-            if count[kind] <= KEEP or (len(mine) < KEEP and cut.leaves not in mine):
-                mine.add(cut.leaves)
+            if count.get(kind, 0) < KEEP:
+                count[kind] = count.get(kind, 0) + 1
                 kept.append(cut)
         kept += [cut for cut in quick.values() if not any(cut is x for x in kept)]
         self.cuts[c] = kept

@@ -58,7 +58,6 @@ class Subject:
         return self.frozen.source.get(cls) or (nodes[0].enode.op if nodes else f"class {cls}")
 
 
-MEET = 64        # classes above one that are looked at for where its readers meet
 COPY = "copy"    # of an output that is an input, a constant or a view of one: memory of its own
 
 
@@ -80,7 +79,6 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
     by_class: dict[int, tuple[SubjectNode, ...]] = {}
     twins = _twins(classes, reach)
     readers: dict[int, set[int]] = {c: set() for c in reach}
-    rank: dict[int, int] = {}
     for g in groups:
         for c in g:
             mine = []
@@ -90,18 +88,13 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
                 mine.append(SubjectNode(len(nodes), c, e, _form(e, classes, c)))
                 nodes.append(mine[-1])
             by_class[c] = tuple(mine)
-            rank[twins[c]] = len(nodes)
             for child in {x for e in mine for x in e.enode.children}:
                 if twins[child] != twins[c]:
                     readers[child].add(twins[c])
-    forms: dict[int, list[tuple[int, ...]]] = {}
+    forms: dict[int, list[set[int]]] = {}
     for n in nodes:
-        forms.setdefault(twins[n.cls], []).append(n.enode.children)
-    above: dict[int, set[int]] = {}
-    for c in reach:
-        above.setdefault(twins[c], set()).update(readers[c])
-    ends = {twins[c] for _, c in roots}
-    users = {c: len(readers[c]) if len(readers[c]) < 2 else _side_by_side(c, readers[c], above, ends, rank, twins, forms) for c in reach}
+        forms.setdefault(twins[n.cls], []).append({twins[x] for x in n.enode.children})
+    users = {c: _side_by_side(c, readers, twins, forms) for c in reach}
     for c in {c for _, c in roots}:
         users[c] += 1
     literal = {c: _literal(classes[c]) for c in sorted(reach) if _literal(classes[c]) is not None}
@@ -149,38 +142,15 @@ def _twins(classes: dict[int, EClass], reach: set[int]) -> dict[int, int]:
     return {c: find(c) for c in reach}
 
 
-def _side_by_side(c: int, readers: set[int], above: dict[int, set[int]], ends: set[int], rank: dict[int, int], twins: dict[int, int],
-                  forms: dict[int, list[tuple[int, ...]]]) -> int:
-    """Readers of a class where each class above it has one form: those that stand in different forms of what is made from them all are not
-    counted together. Followed upwards until one class, or MEET classes, are reached: there each class takes the form with most readers.
-
-    `readers`, `above`: what reads the class, and each class or any of its twins, by the twins' names; `ends`: those of outputs; `rank`: an
-    order in which operands precede users; `forms`: what each form of a class, or of its twins, reads."""
-    queue = [(rank[r], r) for r in sorted(readers)]
-    heapq.heapify(queue)
-    seen, tops = set(readers), set[int]()
-    while len(queue) > 1 and len(seen) <= MEET:
-        _, x = heapq.heappop(queue)
-        if x in ends or not above[x]:
-            tops.add(x)
-        for r in above[x] - seen:
-            seen.add(r)
-            heapq.heappush(queue, (rank[r], r))
-    bit = {r: 1 << n for n, r in enumerate(sorted(readers))}
-    below: dict[int, set[int]] = {}  # of `readers`, as bits, those used together below a class: one set for each choice of forms
-
-    def together(classes: Iterable[int], of: int = 0) -> set[int]:
-        ways = {of}
-        for x in classes:
-            ways = {a | b for a in ways for b in below.get(x, {0})}  # none yet of a class that needs this one
-            if len(ways) > MEET:
-                ways = set(sorted(ways, key=lambda w: (-w.bit_count(), w))[:MEET])
-        return ways
-
-    for x in sorted(seen, key=lambda x: (rank[x], x)):
-        below[x] = {w for children in forms[x]
-                    for w in together(sorted({twins[y] for y in children} & seen), bit.get(x, 0) if c in children else 0)}  # fmt: skip
-    return max(1, *(w.bit_count() for w in together(sorted(tops.union(x for _, x in queue)))))
+def _side_by_side(c: int, readers: dict[int, set[int]], twins: dict[int, int], forms: dict[int, list[set[int]]]) -> int:
+    """Readers of a class, where those that stand in different forms of one class, and are read for it alone, are one: a form is
+    chosen. `forms`: what each form of a class, or of its twins, reads, by the twins' names."""
+    ends: dict[int, set[int]] = {}
+    for r in readers[c]:
+        end = min(readers[r]) if len(readers[r]) == 1 else r
+        ends.setdefault(end, set()).add(r)
+    most = lambda end, group: max([1, *(len(w & group) + (twins[c] in w) for w in forms.get(end, ()))])
+    return sum(most(end, group) if len(group) > 1 else 1 for end, group in ends.items())
 
 
 def _in_memory(c: EClass) -> bool:

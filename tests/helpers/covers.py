@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from autocomp.cost.chip import load_chip
 from autocomp.egraph.cover import cover
-from autocomp.egraph.frozen import Frozen
-from autocomp.egraph.saturate import freeze_graph, saturate
+from autocomp.egraph.saturate import freeze_graph
 from autocomp.ir import reference
 from autocomp.ir.body_meaning import evaluate
 from autocomp.ir.decompose import decompose
@@ -24,23 +21,6 @@ def cover_of(graph: Graph, chip: str = "h200", without: tuple[str, ...] = (), **
     """The cover of a graph without algebra: only the fusion rules decide."""
     opts = Options(**options)  # type: ignore[arg-type]
     return cover(freeze_graph(decompose(graph)), load_rules(without=without, options=opts), load_chip(chip), opts, Trace())
-
-
-def dearer_rules(graph: Graph, chip_name: str) -> dict[str, float]:
-    """By rule, and "*" for all of them: the seconds of the cover of a saturated graph over those without the forms that the rule made."""
-    options, chip = Options(), load_chip(chip_name)
-    rules = load_rules(options=options)
-    frozen = saturate(decompose(graph, chip.features), rules, options, Trace(), chip.features, chip.target)
-    seconds = lambda f: cover(f, rules, chip, options, Trace()).predicted
-    made = sorted({n.why for c in frozen.classes.values() for n in c.nodes} - {"source"})
-    return {w: seconds(frozen) / seconds(_without_forms(frozen, w)) for w in [*made, "*"]}
-
-
-def _without_forms(frozen: Frozen, rule: str) -> Frozen:
-    """The classes without the forms that a rule made ("*": all rules); those that have no other keep them, as nobody may need them."""
-    stays = lambda why: why == "source" or rule not in (why, "*")
-    left = {k: tuple(n for n in c.nodes if stays(n.why)) or c.nodes for k, c in frozen.classes.items()}
-    return replace(frozen, classes={k: replace(c, nodes=left[k]) for k, c in frozen.classes.items()})
 
 
 def run_cover(k: KernelGraph, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
