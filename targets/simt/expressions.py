@@ -57,6 +57,11 @@ def every(conditions: Sequence[str]) -> str:
     return " & ".join(f"({c})" for c in conditions) if len(conditions) > 1 else "".join(conditions) or "true"
 
 
+def under(conditions: Sequence[str], text: str) -> str:
+    """A statement under conditions, itself without any."""
+    return f"if ({every(conditions)}) {text}" if conditions else text
+
+
 def literal(value: object, d: DType) -> str:
     """A constant in C++."""
     w = working(d)

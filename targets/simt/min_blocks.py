@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from autocomp.targets.simt.placed import Placement
+from autocomp.targets.simt.placed import WORD, Placement
 
 from autocomp.cost.blocks import blocks_beside
 from autocomp.cost.chip import Chip
@@ -37,7 +37,7 @@ def resident(at: Placement, chip: Chip, blocks: int) -> int:
     (218 of 32 x 256 results by 128 threads where three blocks leave 168: 180 us, 121 by the price; H200, 2026-11-28)."""
     own = [x for x in at.products.values() if not x.instruction.call and x.a in at.shared and x.b in at.shared]
     read = lambda x, n, first: x.part(first).registers * (PIECE if x.deep(at.shared[n]) else 1)
-    words = lambda x: max(1, at.shared[x.a].buf.dtype.bytes // 4)
+    words = lambda x: max(1, at.shared[x.a].buf.dtype.bytes // WORD)
     held = [words(x) * (x.layout.registers + read(x, x.a, True) + read(x, x.b, False)) for x in own]
     return blocks_beside(chip, at.threads, max(held), at.bytes, blocks) if held else 1
 

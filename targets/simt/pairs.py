@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from autocomp.targets.simt.digits import register
 from autocomp.targets.simt.direct import SLICES
-from autocomp.targets.simt.expressions import STORED, Scalar, every, held
+from autocomp.targets.simt.expressions import STORED, Scalar, held, under
 from autocomp.targets.simt.placed import Product
 
 from autocomp.errors import UnsupportedOp
@@ -88,7 +88,7 @@ def load_words(at: Printer, s: Stmt, t: Tensor) -> None:
         place = lambda a: at.coordinate(layout, a, r)
         ok = at.inside(layout, t.axes, r) + at.guards(t.guard, place)
         read = f"ac_load_words{at.once(t, v)}<{v}>(&{name}[q * {v // per}], {at.address(t, place)});"
-        at.put(f"if ({every(ok)}) {read}" if ok else read)
+        at.put(under(ok, read))
         if ok:
             at.put(f"else ac_fill<{v // per}>(&{name}[q * {v // per}], 0u);")
 

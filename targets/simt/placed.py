@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
+from autocomp.cost.lanes import HELD
 from autocomp.errors import UnsupportedOp
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 WORD, WIDE = 4, 16  # bytes of a register, and of the widest access
 FEW = 4  # rows that a thread reads at a time at least where it reads them by pieces
 EASILY = 160  # registers of a thread up to which sums and factors are held whole
-HELD = 208  # registers of a thread that sums and a factor read in runs may take: addresses and the other factor need the rest of 255
 
 @dataclass(frozen=True)
 class Shared:

@@ -34,7 +34,7 @@ from autocomp.targets.simt.access import access_width, read_once
 from autocomp.targets.simt.batch_copies import SideBySide, batch_copies
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
-from autocomp.targets.simt.expressions import STORED, Scalar, every, held, literal, only_quotients
+from autocomp.targets.simt.expressions import STORED, Scalar, every, held, literal, only_quotients, under
 from autocomp.targets.simt.extremes import extremes
 from autocomp.targets.simt.facts import Facts, scheduled
 from autocomp.targets.simt.pairs import load_words, sum_parts
@@ -541,7 +541,7 @@ class Printer(Coordinates):
             place, value = self.element(x, row, col), self.names.of(name)
             alone = f"*({kind} *)({place}) = ac_stored<{kind}>({value}[r]);"
             write = f"ac_store<{v}>(({kind} *)({place}), &{value}[{r}]);" if v > 1 else alone
-            self.put(f"if ({every(ok)}) {write}" if ok else write)
+            self.put(under(ok, write))
 
     def run_to_shared(self, x: Shared, layout: Layout) -> int:
         """Registers that one store brings to shared memory: neighbours of a row, in one of the chunks that the swizzle moves whole."""
@@ -586,7 +586,7 @@ class Printer(Coordinates):
             alone = [f"{self.local(layout, a, r)} == 0" for a in sorted(layout.axes()) if all(a != x for x, _ in self.p.axes)]  # sides of 1
             ok = single + alone + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
             write = f"ac_store<{v}>({self.address(t, at, at_once=v > 1)}, &{self.names.of(s.srcs[0])}[{r}]);"
-            self.put(f"if ({every(ok)}) {write}" if ok else write)
+            self.put(under(ok, write))
 
     def reduce(self, s: Stmt) -> None:
         trees.reduce(self, s)

@@ -15,6 +15,7 @@ from autocomp.targets.simt.expressions import STORED, held
 from autocomp.targets.simt.pairs import matrix_direct
 from autocomp.targets.simt.placed import Product, Shared
 
+from autocomp.cost.lanes import SWIZZLED
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.types import DTYPES
 from autocomp.tile.layout import Digit, Layout, weights
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
 ADDS = 512  # of a thread in one turn of a loop over depth: 8 KB of code; 16 took 349 us for 335 (f32 1344 x 1384 x 3440, H100)
-CHUNK, SWIZZLED = 16, 8  # bytes that a swizzle moves whole, and rows after which it begins again (`ac_swizzle`)
+CHUNK = 16  # bytes that a swizzle moves whole (`ac_swizzle`)
 BYTES = {d.name: d.bytes for d in DTYPES.values()} | {"tf32": 4}  # of a factor's element in registers
 
 

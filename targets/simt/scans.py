@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.digits import digit, register
-from autocomp.targets.simt.expressions import every, function, held, literal
+from autocomp.targets.simt.expressions import function, held, literal, under
 from autocomp.targets.simt.trees import leave
 
 from autocomp.errors import UnsupportedOp
@@ -99,7 +99,7 @@ def scan(at: Printer, s: Stmt) -> None:
         with at.block(order, unroll=True):
             at.put(f"const int r = {place};")
             join = f"{total}[g] = {combine(f'{total}[g]', f'{x}[r]')};"
-            at.put(f"if ({every(inside)}) {join}" if inside else join)
+            at.put(under(inside, join))
             at.put(f"{y}[r] = {total}[g];")
     for k, step in enumerate(how.steps):
         level = {"reg": _registers, "lane": _lanes, "wave": _waves}[step.level]

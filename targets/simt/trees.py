@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.digits import digit, register
-from autocomp.targets.simt.expressions import every, function, held, literal
+from autocomp.targets.simt.expressions import function, held, literal, under
 from autocomp.targets.simt.placed import tile_of
 
 from autocomp.ir.monoids import identity
@@ -54,7 +54,7 @@ def reduce(at: Printer, s: Stmt) -> None:
         step = f"{t}[{to}] = {combine(f'{t}[{to}]', at.read_at(src.name, layout, 'r'))};"
         padded = [a for a in gone if layout.extent(a) > tile_of(at.p, a)]
         ok = [c for a in padded for c in at.inside(layout, [a], "r")] if padded and not at.covered(src.name, op) else []
-        at.put(f"if ({every(ok)}) {step}" if ok else step)
+        at.put(under(ok, step))
     if s.dst not in at.deferred:
         tree(at, s, t)
     with at.over(n):

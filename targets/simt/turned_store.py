@@ -18,7 +18,7 @@ from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.access import access_width, contiguous_axis, vector_width
-from autocomp.targets.simt.expressions import STORED, every
+from autocomp.targets.simt.expressions import STORED, every, under
 from autocomp.targets.simt.placed import tile_of
 
 from autocomp.tile.layout import Layout
@@ -100,7 +100,7 @@ def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
         place = " + ".join(f"({at.local(layout, a, r)}) * {p}" if p > 1 else f"({at.local(layout, a, r)})" for a, n, p in x.axes if n > 1)
         ok = single + [f"{at.local(layout, a, r)} < {n}" for a, n, _ in x.axes if layout.extent(a) > n]
         write = f"ac_store<{v}>({box} + {place or '0'}, &{at.names.of(s.srcs[0])}[{r}]);"
-        at.put(f"if ({every(ok)}) {write}" if ok else write)
+        at.put(under(ok, write))
     at.before_read(key)
     _leave(at, t, x, box)
 
@@ -140,8 +140,7 @@ def _leave(at: Printer, t: Tensor, x: Turned, box: str) -> None:
 
 def _move(at: Printer, x: Turned, conditions: Sequence[str], to: str, of: str) -> None:
     """One chunk, under conditions."""
-    text = f"ac_move<{x.vector}>({to}, {of});"
-    at.put(f"if ({every(conditions)}) {text}" if conditions else text)
+    at.put(under(conditions, f"ac_move<{x.vector}>({to}, {of});"))
 
 
 def _coordinates(axes: Sequence[tuple[str, int, int]], number: str) -> dict[str, str]:

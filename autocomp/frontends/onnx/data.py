@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 
 from autocomp.errors import ModelError, UnsupportedOp
-from autocomp.ir.types import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
+from autocomp.ir.types import BF16, BOOL, F8E4M3, F8E5M2, F16, F32, F64, FLOATS_8, I8, I16, I32, I64, U8, U16, U32, U64, DType
 
 TP = onnx.TensorProto
 
@@ -130,7 +130,7 @@ def _decode(t: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], field: st
 
 def _from_bytes(data: bytes | memoryview, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
     """Little-endian data as an aligned array; without a copy where they are aligned and this machine is little-endian."""
-    little = dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" and dtype not in (BF16, F8E4M3, F8E5M2) else dtype.numpy
+    little = dtype.numpy.newbyteorder("<") if dtype.numpy.kind in "iuf" and dtype not in (BF16, *FLOATS_8) else dtype.numpy
     array = np.frombuffer(data, dtype=little)
     return (array if array.flags.aligned else array.copy()).astype(dtype.numpy, copy=False).reshape(shape)
 
