@@ -81,6 +81,8 @@ _TABLE = (
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",
               neutral="how much of a patch is still in a cache beside shared memory depends on what blocks of a core do at once"),
     Directive("min_blocks", "launch bounds name one block as the least of a core, so that the compiler asks for what a turn loads first"),
+    Directive("untied_accumulators", "sums leave by way of other registers, so that compilers may hold them in any bank",
+              neutral="which registers a compiler gives to sums and to factors, and in which bank they lie, no count of a schedule knows"),
     Directive("thread_partials", "a reduction that a loop carries is kept by each thread or lane, and these meet once behind the loop"),
     Directive("skip_masks", "a mask is not evaluated in tiles that lie wholly inside of it"),
     Directive("batch_copies", "copies that stand side by side are all started before one of them is waited for"),

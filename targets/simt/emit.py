@@ -48,9 +48,8 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
     sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
     least = printer.wants("min_blocks", min_blocks.pays(p, at))
-    blocks, direct = blocks_hinted(p), schedule.instruction == "direct"
-    named = lambda: min_blocks.resident(at, chip, blocks) if least else 1
-    resident = direct_resident(schedule, chip, sums, blocks, at.bytes) if direct else named()
+    direct = schedule.instruction == "direct"
+    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if direct else 1
     return Planned(printer, lambda header: source(p, at, printer, schedule.threads, header, headers, language, resident=resident,
                                                   least=least))  # fmt: skip
 

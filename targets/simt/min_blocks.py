@@ -2,10 +2,10 @@
 
     before   __launch_bounds__(128)       the compiler saves registers: loads of a loop's turn are asked for among the sums that want them
     after    __launch_bounds__(128, 1)    it has all registers of a thread: what a turn loads is asked for first, factors are kept ahead
-             __launch_bounds__(128, 3)    products thread by thread: all that leave room for the blocks that the price counts on
 
-It pays where a turn has much to ask for and little else to hide that behind: windows whose taps are turns of a loop, and products thread
-by thread. Elsewhere blocks beside each other hide more than registers save.
+It pays where a turn has much to ask for and little else to hide that behind: windows whose taps are turns of a loop. Elsewhere blocks
+beside each other hide more than registers save; products thread by thread lose the order in which one factor stays where it was (25 drawn
+f32 products 0.8 % slower with a bound; H200, 2026-11-29).
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from autocomp.targets.simt.placed import WORD, Placement
+from autocomp.targets.simt.placed import Placement
 
-from autocomp.cost.blocks import blocks_beside
-from autocomp.cost.chip import Chip
-from autocomp.cost.lanes import PIECE
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import dim_hint
 from autocomp.tile.program import TileProgram, walk
@@ -27,19 +24,8 @@ TOGETHER = 16  # of the others, those that are waited for together: 24 to 29 us 
 
 
 def pays(p: TileProgram, at: Placement) -> bool:
-    """Whether a program has products thread by thread, or turns that load windows into registers."""
-    return any(not x.instruction.call for x in at.products.values()) or any(turning(p, at))
-
-
-def resident(at: Placement, chip: Chip, blocks: int) -> int:
-    """Blocks of a core that bounds name, of so many in the grid: one, and where products are thread by thread as many as find room for
-    what a thread holds of results and of both factors: one register more would leave one out, and compilers take what they are given
-    (218 of 32 x 256 results by 128 threads where three blocks leave 168: 180 us, 121 by the price; H200, 2026-11-28)."""
-    own = [x for x in at.products.values() if not x.instruction.call and x.a in at.shared and x.b in at.shared]
-    read = lambda x, n, first: x.part(first).registers * (PIECE if x.deep(at.shared[n]) else 1)
-    words = lambda x: max(1, at.shared[x.a].buf.dtype.bytes // WORD)
-    held = [words(x) * (x.layout.registers + read(x, x.a, True) + read(x, x.b, False)) for x in own]
-    return blocks_beside(chip, at.threads, max(held), at.bytes, blocks) if held else 1
+    """Whether a program has turns that load windows into registers."""
+    return any(turning(p, at))
 
 
 def turning(p: TileProgram, at: Placement) -> Iterator[str]:

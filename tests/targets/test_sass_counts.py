@@ -14,11 +14,17 @@ from autocomp.targets.simt.expressions import function
 from autocomp.targets.simt.function_costs import function_cost, table
 
 from autocomp.ir.types import F16, F32
+from tests.helpers.device_graphs import graph, prepared
+from tests.helpers.schedules import by_hand
 
 CUDA = load_target("cuda:h200")
 FULL = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "rsqrt", "sqrt",
         "div", "atan", "asin")  # fmt: skip
 HALF = ("exp", "expm1", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "mish", "div")
+PRODUCTS = {
+    "a b": graph({"a": "f32[512, 512]", "b": "f32[512, 512]"}, "%0 = matmul(a, b)"),
+    "a^T b": graph({"a": "f32[512, 512]", "b": "f32[512, 512]"}, "%t = transpose(a, perm=[1, 0])\n%0 = matmul(%t, b)"),
+}
 OPCODES = {0x20: "fma", 0x21: "fma", 0x23: "fma", 0x24: "fma", 0x25: "fma", 0x35: "fma", 0x45: "special", 0x105: "special",
            0x107: "special", 0x108: "special", 0x141: "branch", 0x144: "branch", 0x145: "branch", 0x147: "branch"}  # fmt: skip
 NOT_COUNTED = {0x118, 0x119, 0x14D, 0x150, 0x181, 0x182, 0x186, 0xB9}  # NOP, S2R, EXIT, RET, and what moves
@@ -85,3 +91,35 @@ def sections(elf: bytes) -> dict[str, bytes]:
     heads = [struct.unpack_from("<IIQQQQ", elf, at + i * size) for i in range(count)]
     text = elf[heads[names][4] : heads[names][4] + heads[names][5]]
     return {text[h[0] : text.index(b"\0", h[0])].decode(): elf[h[4] : h[4] + h[5]] for h in heads}
+
+
+@pytest.mark.parametrize("form", ["a b", "a^T b"])
+def test_sums_that_leave_by_other_registers_are_held_in_other_banks_than_factors(form: str):
+    """Clocks in which two banks bring the operands of a product's multiply-adds (`untied_accumulators`)."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not installed")
+    if missing := CUDA.toolchain.missing():
+        pytest.skip(missing)
+    kernel = prepared(PRODUCTS[form], "cuda:h200").calls.calls[0].kernel
+    of = {}
+    for names in ((), ("untied_accumulators",)):
+        schedule = by_hand({"i0": 128, "i1": 128, "r0": 16}, stages=4, threads=128, instruction="square", directives=names)
+        source = CUDA.emit(kernel, schedule)
+        assert source.applied == names
+        code = CUDA.toolchain.compile_object("product", f'#include "autocomp_cuda.cuh"\n{source.text}')
+        clocks, sums = bank_clocks(sections(code)[f".text.{source.entry}"])
+        of[names] = clocks / sums
+    assert of["untied_accumulators",] < 1.25 < 1.5 < of[()]
+
+
+def bank_clocks(code: bytes) -> tuple[int, int]:
+    """Clocks for which multiply-adds of registers take operands from two banks that are read once a clock each, and their number. What the
+    instruction before had at the same place and kept (bits 122 to 124) is not read again."""
+    clocks = sums = 0
+    kept: dict[int, int] = {}
+    for low, high in struct.iter_unpack("<QQ", code):
+        places = {0: low >> 24 & 255, 1: low >> 32 & 255, 2: high & 255}
+        if low & 0xFFF == 0x223:
+            read = {r for at, r in places.items() if r != 255 and kept.get(at) != r}
+            clocks, sums = clocks + max(1, sum(r % 2 for r in read), sum(not r % 2 for r in read)), sums + 1
+        kept = {at: r for at, r in places.items() if high >> 58 + at & 1}
+    return clocks, sums

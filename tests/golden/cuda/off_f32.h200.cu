@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 32, i1 64, r0 77 | stages 6 | min_blocks
+ * schedule: tile i0 32, i1 64, r0 77 | stages 6 | untied_accumulators
  * predicted: 4.55 us, bound by launch, 2% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -21,7 +21,7 @@
  * in1_t: shared, 20480 bytes f32, ring of 1
  * acc: fma, 2 x 1 a wave, 77 steps
  */
-extern "C" __global__ void __launch_bounds__(256, 1) k_matmul(const float *__restrict__ in0, const float *__restrict__ in1, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) k_matmul(const float *__restrict__ in0, const float *__restrict__ in1, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
@@ -65,11 +65,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_matmul(const float *__res
     }
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-      acc[r] += fa[((r / 4))] * fb[((r % 4))];
+      const int s = (r / 4 % 2 ? 3 - r % 4 : r % 4) % 4 + r / 4 % 2 * 4;
+      acc[s] += fa[((s / 4))] * fb[((s % 4))];
     }
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if ((i0_b + i0_t + (q * 4) / 4 * 4 < 200) & (i1_b + i1_t + (q * 4) % 4 < 136)) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4)), &acc[(q * 4)]);
+    if ((i0_b + i0_t + (q * 4) / 4 * 4 < 200) & (i1_b + i1_t + (q * 4) % 4 < 136)) ac_store_untied<4>(out0 + ((i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4)), &acc[(q * 4)]);
   }
 }
