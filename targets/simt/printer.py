@@ -581,7 +581,7 @@ class Printer(Coordinates):
         layout = self.place.layouts[s.srcs[0]]
         v = self.vector(layout, t)
         single = self.first_of_replicas(layout)
-        untied = self.wants("untied_accumulators", untied_accumulators.pays(s, self.place, t.dtype, v))
+        untied = self.wants("untied_accumulators", untied_accumulators.pays(s, self.place, t.dtype))
         with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, r)

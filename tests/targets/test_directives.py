@@ -82,7 +82,7 @@ KERNELS = {
     "looked-up rows": (LOOKED_UP, by_hand({"i0": 16, "i1": 64}, threads=64), 0),
     "rounded rows": (QUANTISED, by_hand({"i0": 1, "i1": 256}, threads=64), 0),
     "a computed factor": (MAPPED, by_hand({"i0": 32, "i1": 32, "r0": 64}, stages=3, threads=64), 0),
-    "sums thread by thread": (SUMS, by_hand({"i0": 32, "i1": 32, "r0": 32}, stages=2, threads=64), 0),
+    "sums thread by thread": (SUMS, by_hand({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
 SUBSETS = 2  # of each kernel's directives, drawn

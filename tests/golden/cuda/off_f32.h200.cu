@@ -2,7 +2,7 @@
 
 /*
  * matmul: matmul
- * schedule: tile i0 32, i1 64, r0 77 | stages 6 | untied_accumulators
+ * schedule: tile i0 32, i1 64, r0 77 | stages 6
  * predicted: 4.55 us, bound by launch, 2% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
@@ -71,6 +71,6 @@ extern "C" __global__ void __launch_bounds__(256) k_matmul(const float *__restri
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if ((i0_b + i0_t + (q * 4) / 4 * 4 < 200) & (i1_b + i1_t + (q * 4) % 4 < 136)) ac_store_untied<4>(out0 + ((i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4)), &acc[(q * 4)]);
+    if ((i0_b + i0_t + (q * 4) / 4 * 4 < 200) & (i1_b + i1_t + (q * 4) % 4 < 136)) ac_store<4>(out0 + ((i0_b + i0_t + (q * 4) / 4 * 4)*136 + (i1_b + i1_t + (q * 4) % 4)), &acc[(q * 4)]);
   }
 }
