@@ -47,7 +47,8 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
             even: tuple[int, int] = (0, 0)) -> Tile:  # fmt: skip
     """`even`: rows and columns of whose multiples threads' shares come out even; 0 where tiles are padded to powers of two."""
     roles, near, common, matrix, copies, extent = d.roles, 0.0, 0.0, d.work.matrix, 0.0, d.extent
-    tiles = d.blocks(tile)
+    revisited = {a.name for a in roles.cols} if roles.form == "reduce" else set()  # a row's chunks are turns of one block
+    tiles = d.tiles({a: n for a, n in tile.items() if a not in revisited})
     shape: tuple[int, int, int] | tuple[()] = ()
     rows, steps, turn, slot, (left, longest) = 0, 1, 0.0, 0.0, d.left(tile)
     if roles.form in ("contract", "online"):
@@ -169,16 +170,6 @@ def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int], even: int 
     wide = [a for a in axes if tile.get(a.name, d.extent[a.name]) > 1]
     size = lambda a: tile.get(a.name, d.extent[a.name])
     return [power_of_two(size(a)) if a in wide[1:] and not (even and size(a) % even == 0) else size(a) for a in axes]
-
-
-def turns(d: Demand, tile: Mapping[str, int]) -> tuple[int, int]:
-    """(chunks that a tile's longest reduction is cut in, how often they pass by: once more for each reduction that waits for one before
-    it, and for results along the row)."""
-    if d.roles.form != "reduce":
-        return 1, 1
-    chunks = max((prod(-(-d.extent[a.name] // tile.get(a.name, d.extent[a.name])) for a in axes) for axes in d.roles.depths), default=1)
-    along = any(tile.get(a.name, d.extent[a.name]) < d.extent[a.name] for a in d.roles.cols)
-    return chunks, 1 + (d.roles.levels - 1) * (chunks > 1) + along
 
 
 def whole_lines(a: Operand, tile: Mapping[str, int], line: int, extent: Mapping[str, int]) -> float:
