@@ -124,7 +124,7 @@ class _KernelEGraph:
         self._say([f"(union (Body {n}) (Tile {n} {first})) (set (made {n} {first}) {LAST})" for n, _ in enumerate(kernels)])
         self._say([fact for r in self.rules for fact in r.facts])
         self.answered: dict[str, set[tuple[int, ...]]] = {}
-        self.copied: dict[str, list[list[Any]]] = {}  # of the tables, at the end
+        self.refused: dict[tuple[int, int, int, tuple[int, ...]], str] = {}  # rule, condition, kernel, values -> why
         self.sizes: dict[str, int] = {}  # rows of every table, at the end
 
     def _declared(self) -> Any:
@@ -161,22 +161,14 @@ class _KernelEGraph:
         number = self.eg.value_to_i64
         return [tuple(map(number, r.inputs)) for r in functions[name].rows] if name in functions else []
 
-    def _inputs(self, name: str) -> list[list[Any]]:
-        """Rows of a relation as egglog's values; each look at a table copies them."""
-        if name not in self.copied:
-            self.copied[name] = [r.inputs for r in self.tables[name].rows] if name in self.tables else []
-        return self.copied[name]
-
-    def _counted(self, name: str, columns: Sequence[int], but: str = "") -> Counter[tuple[int, ...]]:
-        """How many rows of a relation have the same numbers in these columns, less those that are also in the relation `but`."""
-        if self.sizes.get(name, 0) == (self.sizes.get(but, 0) if but else 0):
-            return Counter()
-        rows, others = self._inputs(name), self._inputs(but) if but else ()
-        key, number = itemgetter(*columns), self.eg.value_to_i64
-        found = Counter(map(key, rows))
-        found.subtract(map(key, others))
-        alone = len(columns) == 1
-        return Counter({(number(k),) if alone else tuple(map(number, k)): n for k, n in found.items() if n})
+    def _counted(self, name: str, columns: Sequence[int]) -> dict[tuple[int, ...], int]:
+        """How many rows of a relation have the same numbers in these columns."""
+        if not self.sizes.get(name):
+            return {}
+        number, rows = self.eg.value_to_i64, (r.inputs for r in self.tables[name].rows)  # a look at a row copies it
+        if len(columns) == 1:
+            return {(number(x),): count for x, count in Counter(row[columns[0]] for row in rows).items()}
+        return {tuple(map(number, x)): count for x, count in Counter(map(itemgetter(*columns), rows)).items()}
 
     # ---- rounds
     def saturate(self, rounds: int, nodes: int) -> str:
@@ -231,6 +223,15 @@ class _KernelEGraph:
         spoken = {name: self.words.values[v] if name in r.words else v for name, v in row.items()}
         return r.conditions[i].why_not(Env({**r.fixed[n], **spoken}, self.kernels[n].asked.functions))
 
+    def _refused(self, r: KernelRule, i: int, n: int, values: tuple[int, ...]) -> str:
+        """`rule: condition with its values` if a condition fails for them, else ""."""
+        key = r.number, i, n, values
+        if key not in self.refused:
+            c = r.conditions[i]
+            why = self.kernels[n].illegal(c.expr) if is_legal(c.expr) else self._why_not(r, i, n, dict(zip(c.variables, values)))
+            self.refused[key] = why and f"{r.rule.name}: {why}"
+        return self.refused[key]
+
     # ---- results
     def found(self) -> list[tuple[tuple[Schedule, str], ...]]:
         """Of each kernel the nodes of its class: schedules in the order of their columns, each once."""
@@ -258,14 +259,11 @@ class _KernelEGraph:
             for n, why in r.never.items():
                 if why:
                     out[n][f"{r.rule.name}: {why}"] += r.choices[n]
-            for i, c in enumerate(r.conditions):
-                at = (0, *(1 + r.at[v] for v in c.variables))
-                refused = (r.reached(i), at, r.reached(i + 1)) if r.subtracted(i) else (r.refusal(i), at)
-                for (n, *values), count in self._counted(*refused).items():
-                    if is_legal(c.expr):
-                        why = self.kernels[n].illegal(c.expr)
-                    else:
-                        why = self._why_not(r, i, n, dict(zip(c.variables, values)))
-                    if why:  # what a limit stopped on its way is not refused
-                        out[n][f"{r.rule.name}: {why}"] += count
+            for i, some in r.together():
+                names = tuple(dict.fromkeys(v for c in some for v in c.variables))
+                for (n, *values), count in self._counted(r.refusal(i), [0, *(1 + r.at[v] for v in names)]).items():
+                    row = dict(zip(names, values))
+                    whys = (self._refused(r, i + k, n, tuple([row[v] for v in c.variables])) for k, c in enumerate(some))
+                    if why := next(filter(None, whys), ""):  # what a limit stopped on its way is not refused
+                        out[n][why] += count
         return [dict(x) for x in out]

@@ -6,8 +6,8 @@
 A tiling rule joins its `choose` tables under its conditions and unites the kernel with a Tile; a scheduling rule matches the
 Tiles of the kernel and adds others. The e-graph decides each condition itself or, where it cannot, puts the question
 (`ask_<rule>_<condition>`) to which Python adds the answer (`says_<rule>_<condition>`); legality is asked once for each set of
-axes that is cut. What a condition of egglog's refuses is what came as far as it and no further; for the others, and the first, there is
-also the rule that records which choices it refused.
+axes that is cut. Rules beside these record which choices are refused; which of the conditions that egglog decides at once it was, Python
+finds out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import groupby
 from typing import Any
 
 from autocomp.cost.roles import Roles, spread_role
@@ -87,16 +88,17 @@ class KernelRule:
     def refusal(self, i: int) -> str:
         return f"no_{self.number}_{i}"
 
-    def reached(self, i: int) -> str:
-        """The choices that came as far as condition i; behind the last, those that passed it."""
-        return f"at_{self.number}_{i}"
+    def together(self) -> Iterator[tuple[int, tuple[Condition, ...]]]:
+        """Conditions that are decided at once, and the number of the first: egglog's that stand behind each other, others alone."""
+        for decided, some in groupby(enumerate(self.conditions), lambda x: bool(x[1].text)):
+            found = list(some)
+            if decided:
+                yield found[0][0], tuple(c for _, c in found)
+            else:
+                yield from ((i, (c,)) for i, c in found)
 
-    def subtracted(self, i: int) -> bool:
-        """Whether what condition i refuses is what reached it less what reached the next: no rule says it."""
-        return i > 0 and bool(self.conditions[i].text)
 
-
-_Decision = Generator[str, None, tuple[list[str], list[str]]]
+_Decision = Generator[str, None, tuple[str, str]]
 
 
 def _fact(relation: str, arguments: Sequence[str]) -> str:
@@ -354,57 +356,49 @@ class _Compiler:
         return replace(out, commands=(*self.commands, *rules), facts=(*self.said, *live))
 
     def _guards(self, out: KernelRule) -> Iterator[str]:
-        """The choices pass the conditions one after another: `at_<rule>_<i>` holds those that came as far as condition i > 0. A rule costs
-        egglog a third of a millisecond whatever it matches, so what is refused is not recorded where the next `at_` tells it."""
+        """A choice is recorded where a condition refuses it (`no_`) or before isl is asked (`at_`), not wherever it passes: rows are what
+        takes time, a million `at_` of DenseNet-121's 75,000 schedules."""
         self.carried = ["kernel", *self.carried]
         sorts, row = " ".join("i64" for _ in self.carried), " ".join(self.row)
-        made = f"(union (Body kernel) (Tile kernel {row})) (set (made kernel {row}) {self.n})"
         here = " ".join(self.facts)
-        if out.conditions and is_legal(out.conditions[0].expr):  # joined with what each size cuts: egglog would try all sizes first
-            yield f"(relation {out.reached(0)} ({sorts}))"
-            yield self._rule(f"all_{self.n}", [here], _fact(out.reached(0), self.carried))
-            here = _fact(out.reached(0), self.carried)
-        for i, c in enumerate(out.conditions):
-            last = i == len(out.conditions) - 1
-            there = _fact(out.reached(i + 1), self.carried)
-            if not last or out.subtracted(i):
-                yield f"(relation {out.reached(i + 1)} ({sorts}))"
-            yes, no = yield from self._decision(out, i, c, here)
-            if out.subtracted(i):
-                yield self._rule(f"pass_{self.n}_{i}", yes, f"{there} {made}" if last else there)
-            else:
-                yield self._rule(f"pass_{self.n}_{i}", yes, made if last else there)
-                yield f"(relation {out.refusal(i)} ({sorts}))"
-                yield self._rule(out.refusal(i), no, _fact(out.refusal(i), self.carried))
-            here = there
-        if not out.conditions:
-            yield self._rule(f"make_{self.n}", [here], made)
+        for i, some in out.together():
+            if is_legal(some[0].expr):  # joined with what each size cuts: egglog would try all sizes first
+                at = f"at_{self.n}_{i}"
+                yield f"(relation {at} ({sorts}))"
+                yield self._rule(f"pass_{self.n}_{i}", here, _fact(at, self.carried))
+                here = _fact(at, self.carried)
+            here, no = yield from self._decision(out, i, some, here)
+            yield f"(relation {out.refusal(i)} ({sorts}))"
+            yield self._rule(out.refusal(i), no, _fact(out.refusal(i), self.carried))
+        yield self._rule(f"make_{self.n}", here, f"(union (Body kernel) (Tile kernel {row})) (set (made kernel {row}) {self.n})")
 
-    def _decision(self, out: KernelRule, i: int, c: Condition, here: str) -> _Decision:
-        """Yields commands; returns the bodies that hold where the condition does, and where it does not."""
-        if c.text:
-            return [here, f"(= {c.text} true)"], [here, f"(= {c.text} false)"]
+    def _decision(self, out: KernelRule, i: int, some: Sequence[Condition], here: str) -> _Decision:
+        """Yields commands; returns the bodies that hold where all of some conditions do, and where one does not."""
+        if some[0].text:
+            yes = " ".join(f"(= {c.text} true)" for c in some)
+            return f"{here} {yes}", f"{here} (= {reduce(lambda a, b: f'(and {a} {b})', (c.text for c in some))} false)"
+        (c,) = some
         if is_legal(c.expr):
             return (yield from self._legality(i, here))
         names = ["kernel", *(self._text(v) for v in c.variables)]
         sorts = " ".join("i64" for _ in names)
         yield f"(relation {out.question(i)} ({sorts}))"
         yield f"(function {out.answer(i)} ({sorts}) i64 :no-merge)"
-        yield self._rule(out.question(i), [here], _fact(out.question(i), names))
+        yield self._rule(out.question(i), here, _fact(out.question(i), names))
         says = _fact(out.answer(i), names)
-        return [here, f"(= {says} 1)"], [here, f"(= {says} 0)"]
+        return f"{here} (= {says} 1)", f"{here} (= {says} 0)"
 
     def _legality(self, i: int, here: str) -> _Decision:
         """First which axes the sizes cut, then whether these cuts are legal: asked once for each set of axes of a kernel."""
         relation, mask = f"cuts_{self.n}_{i}", reduce(lambda a, b: f"(| {a} {b})", (f"cut{k}" for k, _ in enumerate(TILES)))
         cuts = [f"(= cut{k} (cut kernel {k} {self.row[k]}))" for k, _ in enumerate(TILES)]
         yield f"(relation {relation} ({' '.join('i64' for _ in (*self.carried, mask))}))"
-        yield self._rule(f"cut_{self.n}_{i}", [here], " ".join(f"(ask_cut kernel {k} {self.row[k]})" for k, _ in enumerate(TILES)))
-        yield self._rule(relation, [here, *cuts], f"{_fact(relation, (*self.carried, mask))} (ask_legal kernel {mask})")
+        yield self._rule(f"cut_{self.n}_{i}", here, " ".join(f"(ask_cut kernel {k} {self.row[k]})" for k, _ in enumerate(TILES)))
+        yield self._rule(relation, " ".join((here, *cuts)), f"{_fact(relation, (*self.carried, mask))} (ask_legal kernel {mask})")
         fact = _fact(relation, (*self.carried, "mask"))
-        return [fact, "(= (legal kernel mask) 1)"], [fact, "(= (legal kernel mask) 0)"]
+        return f"{fact} (= (legal kernel mask) 1)", f"{fact} (= (legal kernel mask) 0)"
 
-    def _rule(self, name: str, body: list[str], head: str) -> str:
-        mentioned = set(OWN.findall(f"{' '.join(body)} {head}"))
-        text = " ".join((*body, *(fact for variable, fact in self.asked.items() if variable in mentioned)))
+    def _rule(self, name: str, body: str, head: str) -> str:
+        mentioned = set(OWN.findall(f"{body} {head}"))
+        text = " ".join((body, *(fact for variable, fact in self.asked.items() if variable in mentioned)))
         return f'(rule ({text}) ({head}) :ruleset schedules :name "{name}")'
