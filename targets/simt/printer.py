@@ -581,14 +581,13 @@ class Printer(Coordinates):
         layout = self.place.layouts[s.srcs[0]]
         v = self.vector(layout, t)
         single = self.first_of_replicas(layout)
-        untied = self.wants("untied_accumulators", untied_accumulators.pays(s, self.place, t.dtype))
+        store = untied_accumulators.stored_by(self, s, t.dtype)
         with self.registers(layout, "q", v):
             r = f"(q * {v})" if v > 1 else "q"
             at = lambda a: self.coordinate(layout, a, r)
             alone = [f"{self.local(layout, a, r)} == 0" for a in sorted(layout.axes()) if all(a != x for x, _ in self.p.axes)]  # sides of 1
             ok = single + alone + self.inside(layout, t.axes, r) + self.guards(t.guard, at)
-            how = "_untied" if untied else ""
-            write = f"ac_store{how}<{v}>({self.address(t, at, at_once=v > 1)}, &{self.names.of(s.srcs[0])}[{r}]);"
+            write = f"{store}<{v}>({self.address(t, at, at_once=v > 1)}, &{self.names.of(s.srcs[0])}[{r}]);"
             self.put(under(ok, write))
 
     def reduce(self, s: Stmt) -> None:

@@ -163,9 +163,10 @@ def plain(at: Printer, s: Stmt, pr: Product) -> None:
             at.put(f"{kind} fa[{rows * run}];")
             left.read(at, "fa", run, rows, f"g * {rows} + " if pieces > 1 else "")
             with _over(at, run, "u"), at.over(own):
-                if (there := _to_and_fro(pr, own)) != "r":
+                mine = "r"
+                if there := _to_and_fro(pr, own):
                     at.put(f"const int s = {there};")
-                mine = "r" if there == "r" else "s"
+                    mine = "s"
                 r = f"(g * {own} + {mine})" if pieces > 1 else mine
                 a, b = (f"({register(x.part, pr.layout, r, x.x.buf.name)})" for x in sides)
                 a = f"({a} % {rows})" if pieces > 1 else a
@@ -174,11 +175,12 @@ def plain(at: Printer, s: Stmt, pr: Product) -> None:
 
 def _to_and_fro(pr: Product, own: int) -> str:
     """The register of the r-th of `own` multiply-adds of a step: along a row of the piece, back along the next, so that of two that follow
-    each other one factor is the same, and compilers find it where the first had it (841 clocks of 512 to 612; see untied_accumulators)."""
+    each other one factor is the same, and compilers find it where the first had it (841 clocks of 512 to 612; see untied_accumulators).
+    Empty where that is their order anyway."""
     digits = [(d.axis in [a for a, _ in pr.n], min(d.count, own // w), w) for d, w in weights(pr.layout.reg) if w < own]
     columns = prod(count for along, count, _ in digits if along)
     if columns == 1 or columns == own:
-        return "r"
+        return ""
     numbers = {True: f"(r / {columns} % 2 ? {columns - 1} - r % {columns} : r % {columns})", False: f"r / {columns}"}
     terms, size = list[str](), {True: 1, False: 1}
     for along, count, w in digits:

@@ -96,12 +96,12 @@ def store(at: Printer, s: Stmt, t: Tensor, x: Turned) -> None:
     """Registers to shared memory, a barrier, and shared memory to the tensor."""
     layout, (box, key) = at.place.layouts[s.srcs[0]], memory(at, s, t, x)
     single, v = at.first_of_replicas(layout), beside(at, s, x)
-    how = "_untied" if at.wants("untied_accumulators", untied_accumulators.pays(s, at.place, t.dtype)) else ""
+    function = untied_accumulators.stored_by(at, s, t.dtype)
     r = f"(q * {v})" if v > 1 else "q"
     with at.registers(layout, "q", v):
         place = " + ".join(f"({at.local(layout, a, r)}) * {p}" if p > 1 else f"({at.local(layout, a, r)})" for a, n, p in x.axes if n > 1)
         ok = single + [f"{at.local(layout, a, r)} < {n}" for a, n, _ in x.axes if layout.extent(a) > n]
-        write = f"ac_store{how}<{v}>({box} + {place or '0'}, &{at.names.of(s.srcs[0])}[{r}]);"
+        write = f"{function}<{v}>({box} + {place or '0'}, &{at.names.of(s.srcs[0])}[{r}]);"
         at.put(under(ok, write))
     at.before_read(key)
     _leave(at, t, x, box)

@@ -12,16 +12,21 @@ that come four at a time lie side by side as well, so that sums which do leave t
 
 from __future__ import annotations
 
-from autocomp.targets.simt.placed import Placement
+from typing import TYPE_CHECKING
 
 from autocomp.ir.types import DType
 from autocomp.tile.program import Stmt
 
+if TYPE_CHECKING:
+    from autocomp.targets.simt.printer import Printer
+
 MANY = 32  # sums of a thread; of 16 compilers hold some apart by themselves, and 1088 cubed took 83 us for 78 (H200, 2026-11-29)
 
 
-def pays(s: Stmt, at: Placement, dtype: DType) -> bool:
-    """Whether a store takes many sums of f32 as a product thread by thread left them: four at once, or one by one into a tile in shared
-    memory (`turned_store`; 875 clocks of 512 multiply-adds to 596 so, SASS of 16 x 8 results of a^T b)."""
-    own = (p for p in at.products.values() if p.stmt.dst == s.srcs[0] and not p.instruction.call)
-    return dtype.name == "f32" and any(p.layout.registers >= MANY for p in own)
+def stored_by(at: Printer, s: Stmt, dtype: DType) -> str:
+    """The function that stores registers. The directive pays where these are many sums of f32 as a product thread by thread left them: four
+    at once, or one by one into a tile in shared memory (`turned_store`; 875 clocks of 512 multiply-adds to 596 so, SASS of 16 x 8 results
+    of a^T b)."""
+    own = (p for p in at.place.products.values() if p.stmt.dst == s.srcs[0] and not p.instruction.call)
+    pays = dtype.name == "f32" and any(p.layout.registers >= MANY for p in own)
+    return "ac_store_untied" if at.wants("untied_accumulators", pays) else "ac_store"
