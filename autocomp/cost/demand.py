@@ -101,6 +101,11 @@ class Demand:
                 n *= -(-self.extent[a] // t)
         return n
 
+    def blocks(self, tile: Mapping[str, int]) -> int:
+        """Tiles that cores share: of a reduction, chunks of a row that results are computed from once more are turns of one tile."""
+        turns = {a.name for a in self.roles.cols} if self.roles.form == "reduce" else set()
+        return self.tiles({a: n for a, n in tile.items() if a not in turns})
+
     def left(self, tile: Mapping[str, int]) -> tuple[float, float]:
         """The share of a reduction's turns that a mask leaves, in the mean of tiles and in the longest; of its elements where there is
         no tile."""

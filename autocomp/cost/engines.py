@@ -244,10 +244,12 @@ def columns_at_once(m: int, n: int, depth: int, chip: Chip) -> int:
     return next((p for p in range(min(depth // 2, most) // grain * grain, least, -grain) if depth % p == 0), least)
 
 
-def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, elements: float = 0.0) -> Cost:
+def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, elements: float = 0.0,
+                chunks: int = 1, passes: int = 1) -> Cost:  # fmt: skip
     """Seconds of a kernel that vector cores alone compute, in `work.tiles` tiles; `reads`: bytes of each operand. carried: the tiles of a
     core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by. elements: results of a
-    map, each of whose functions of words has many instructions a tile."""
+    map, each of whose functions of words has many instructions a tile. chunks: of a tile, which pass by so often (`passes`); in the first
+    pass each ends in statistics."""
     lim, tiles = chip.limits, max(1, work.tiles)
     cores = chip.cores * lim["vector_cores"]
     rounds = -(-tiles // cores)
@@ -255,11 +257,12 @@ def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool,
     units = {"vector unit": vector / chip.vector["f32"], "special functions": work.special / chip.special}
     clocks = sum(units.values()) * cores * chip.clock / tiles
     calls = len(reads) + 1 + (work.words / elements * chip.numbers["word_steps"] if elements else 0.0)
-    s = Stream(rounds, tuple(b / tiles for b in reads), (work.written / tiles,), clocks, calls)
+    turns = chunks * passes
+    s = Stream(rounds * turns, tuple(b / tiles / chunks for b in reads), (work.written / tiles / turns,), clocks / turns, calls)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     if memory == chip.memories[0].name:
-        seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip))
-    waits = rounds * lim["tile"] if carried else 0.0
+        seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip), (passes - 1) * work.read)
+    waits = rounds * chunks * lim["tile"] if carried else 0.0
     busy = stream_time(s, chip, seconds)
     t = {memory: seconds, **{x: v for x, v in units.items() if v}, "copies": stream_time(replace(s, repeats=0.0), chip)}
     top = max(t, key=lambda x: t[x])

@@ -14,7 +14,7 @@ from autocomp.cost.engines import engine_time, vector_time
 from autocomp.cost.pipes import row_ends, spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
-from autocomp.cost.tiles import copied, whole_lines
+from autocomp.cost.tiles import copied, turns, whole_lines
 from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Axis
@@ -121,7 +121,7 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     if s.instruction == SCALAR:
         return scalar_time(d, chip)
     tile = dict(s.tile)
-    tiles = d.tiles(tile)
+    tiles = d.blocks(tile)
     work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
         return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), *_runs(d, tile),
@@ -136,7 +136,7 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
                              vector=work.vector + chip.numbers["border"] * bordered + chip.numbers["looked_up"] * looked_up)  # fmt: skip
         reads = tuple(n * step * a.element * wide for a, wide, (n, step) in zip(d.operands, lines, taken))
         results = float(prod(d.extent[a] for a in d.grid)) if d.roles.form == "map" else 0.0
-        cost = vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives, results)
+        cost = vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives, results, *turns(d, tile))
         ends = _row_ends(d, tile, chip)
         bound = "ends of rows" if ends > cost.seconds / 2 else cost.bound
         return Cost(cost.seconds + ends, bound, (*cost.parts, ("ends of rows", ends))) if ends else cost

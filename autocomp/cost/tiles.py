@@ -47,8 +47,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
             even: tuple[int, int] = (0, 0)) -> Tile:  # fmt: skip
     """`even`: rows and columns of whose multiples threads' shares come out even; 0 where tiles are padded to powers of two."""
     roles, near, common, matrix, copies, extent = d.roles, 0.0, 0.0, d.work.matrix, 0.0, d.extent
-    revisited = {a.name for a in roles.cols} if roles.form == "reduce" else set()  # a row's chunks are turns of one block
-    tiles = d.tiles({a: n for a, n in tile.items() if a not in revisited})
+    tiles = d.blocks(tile)
     shape: tuple[int, int, int] | tuple[()] = ()
     rows, steps, turn, slot, (left, longest) = 0, 1, 0.0, 0.0, d.left(tile)
     if roles.form in ("contract", "online"):
@@ -170,6 +169,21 @@ def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int], even: int 
     wide = [a for a in axes if tile.get(a.name, d.extent[a.name]) > 1]
     size = lambda a: tile.get(a.name, d.extent[a.name])
     return [power_of_two(size(a)) if a in wide[1:] and not (even and size(a) % even == 0) else size(a) for a in axes]
+
+
+def turns(d: Demand, tile: Mapping[str, int]) -> tuple[int, int]:
+    """(Chunks of a tile's longest row, along whose elements lanes run; how often they pass by: once more for each reduction that waits for
+    one before it, and for results along the row.) What is folded lane by lane has no chunks, nor have the taps of a window."""
+    if d.roles.form != "reduce":
+        return 1, 1
+    reduced = {a.name for axes in d.roles.depths for a in axes}
+    dims = [{n for n, _ in dim} for a in d.operands for view in a.places for dim in view]
+    slid = set().union(*(dim for dim in dims if not dim <= reduced))
+    lanes = {n for a in d.operands for run in a.runs if run for n in run} - slid
+    count = lambda axes: prod(-(-d.extent[a.name] // tile.get(a.name, d.extent[a.name])) for a in axes)
+    chunks = max((count([a for a in axes if a.name in lanes]) for axes in d.roles.depths), default=1)
+    again = (d.roles.levels - 1) * any(count(axes) > 1 for axes in d.roles.depths) + (count(d.roles.cols) > 1)
+    return chunks, 1 if d.carries else 1 + again
 
 
 def whole_lines(a: Operand, tile: Mapping[str, int], line: int, extent: Mapping[str, int]) -> float:

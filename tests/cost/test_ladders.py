@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from statistics import median
 
+import autocomp
 from autocomp.cost.chip import shipped
+from autocomp.cost.demand import demand_of
 from autocomp.cost.pipes import Product, Side, copy_to_l1, lines, memory_seconds, product_time, spilled, together
 from autocomp.cost.threads import WARP, Round, Sums, block_time, conflicts, grid_time, sums_in_buffer, sums_in_memory
+from autocomp.cost.tiles import turns
+from autocomp.frontends.text import parse
 from benchmarks.ladders import FITTED, main, order, rows, summary
+from tests.helpers.covers import cover_of
+from tests.helpers.device_graphs import GRAPHS
 
 
 def test_errors_and_order_of_the_ladders() -> None:
@@ -61,3 +67,14 @@ def test_threads_cost_what_they_should() -> None:
     far, near = (sums_in_memory(Sums(48, 256, n, 4, True), chip) for n in (12288, 1))
     assert near > 100 * far and sums_in_memory(Sums(48, 256, 32, 4, True), chip) == near  # one sector, one after another
     assert sums_in_memory(Sums(1, 1024, 1, 4, False), chip) > 30 * sums_in_buffer(Sums(1, 1024, 1, 4, False), chip)
+
+
+def test_chunks_of_a_row_are_turns_of_one_core() -> None:
+    """Of two long rows two vector cores have one each, which comes twice and ends in statistics every chunk; taps are no chunks."""
+    text = "graph g\ninput x: f16[2, 1048576]\n%0 = softmax(x, axes=[1])\noutput o = %0\n"
+    (kernel,) = autocomp.optimize(text, target="ascend:910b1", without=["scheduling/npu-split"]).kernels
+    chip, row = shipped("ascend910b1"), 2 * 1048576
+    core = chip.limits["ub_in"] / (chip.cores * chip.limits["vector_cores"])  # bytes a second
+    assert kernel.predicted > 2 * row / core + row / 2 / 8192 * chip.limits["tile"]
+    d = demand_of(cover_of(parse(GRAPHS["depthwise"])).calls[0].kernel)
+    assert d.roles.form == "reduce" and turns(d, {a.name: 1 for a in d.roles.depths[0]}) == (1, 1)
