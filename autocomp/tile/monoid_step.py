@@ -101,10 +101,11 @@ class MonoidStep:
         return self.d.put("map", f"{s}1", dtype, key, at=self._here(), srcs=values_of(expr), expr=expr)
 
     def _counted(self, s: str, op: str, lift: str, key: Sequence[str]) -> str:
-        """A sum of a constant over tiles that none of their axes sticks out of, without its elements; "" elsewhere."""
+        """A sum of a constant over tiles that none of their axes sticks out of, without its elements; "" elsewhere, and where an operand
+        tells which elements there are."""
         d, e = self.d, self.e
         sizes = [d.tile[a.name] or a.extent for a in e.axes]
-        if self.carried and "thread_partials" in d.s.directives:
+        if lift in self.told or (self.carried and "thread_partials" in d.s.directives):
             return ""  # each thread counts its own
         if op != "add" or d.tails(e.axes, [a.name for a in e.axes]) or not all(isinstance(n, int) for n in sizes):
             return ""

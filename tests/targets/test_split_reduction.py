@@ -20,6 +20,8 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, I64, TensorType
 from autocomp.runtime.program import build_program
 from autocomp.simulate.simt_model import ModelExecutor, ModelFailure
+from autocomp.tile.derive import derive
+from autocomp.tile.meaning import run
 from tests.helpers import fresh
 from tests.helpers.device_graphs import attention, gemm, graph
 from tests.helpers.schedules import by_hand
@@ -76,6 +78,18 @@ def test_combined_states_are_the_whole(monoid, part, parts):
     states = evaluate(first, arrays)
     assert all(v.shape[0] <= parts for v in states.values())
     np.testing.assert_allclose(evaluate(join, arrays | states)["out0"], evaluate(k, arrays)["out0"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("monoid", sorted(COUNTED))
+@pytest.mark.parametrize("tile", [{}, {"r0": 16}])
+@pytest.mark.parametrize("directives", [(), ("thread_partials",)])
+def test_tiles_of_a_part_count_only_elements_that_there_are(monoid, tile, directives):
+    """Whole tiles of the last part lie past the end: as many as their axes have would be too many."""
+    k = folded(monoid)
+    (first, s), (join, _) = pieces(k, Schedule.make({"i0": 1, **tile}, split=("r0", 7), directives=directives))
+    arrays = arrays_of(k)
+    states = run(derive(first, s), arrays)
+    np.testing.assert_allclose(evaluate(join, arrays | states)["out0"], evaluate(k, arrays)["out0"], rtol=1e-9)
 
 
 def test_monoids_that_count_their_elements_can_be_told_which_there_are():
