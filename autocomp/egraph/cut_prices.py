@@ -43,12 +43,13 @@ class Prices:
         lane = self.chip.vector["f32"] / self.chip.cores / self.chip.clock * constant("lane_clocks")
         self._apart = 0.0 if self.chip.runs_blocks else lane  # operations in whose time a result of a vector is stored by itself
         self.bytes = {c: t.bytes for c, t in self.subject.types.items()}
-        self._near = self.chip.on_chip
+        self._near = next((m.capacity for m in self.chip.memories if m.name == "ub"), self.chip.on_chip)  # of who computes rows
         block = self.chip.limits.get("l1_block", 0.0) * self.chip.numbers["copies"] / self.chip.cores
         self._blocks = not self.chip.runs_blocks and block > 0.0
         self._copy = block if self._blocks else float(self.chip.runs_blocks)  # in whose time one, or a block off its place, is copied
         clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]
         self._cluster = max(clusters, default=1) if any(m.name == "shared" for m in self.chip.memories) else 0
+        self._vectors = int(self.chip.limits.get("vector_cores", 0)) * self.chip.cores
         self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
         self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
 
@@ -59,16 +60,26 @@ class Prices:
         return seconds
 
     def few(self, cut: Cut) -> int:
-        """Blocks that share a body's rows where most cores would have none: 0 elsewhere. Reductions of which none needs another's result
-        can be done in parts, by a launch more (`ir.parts`); those that do stay with these blocks."""
+        """Blocks (on NPUs vector cores) that share a body's rows where most cores would have none: 0 elsewhere. Reductions of which none
+        needs another's result can be done in parts, by a launch more (`ir.parts`); those that do stay with these blocks."""
         r = cut.record
-        if r.kind not in "SN" or not r.extents or not self._cluster:
+        if r.kind not in "SN" or not r.extents or not (self._cluster or self._vectors):
             return 0
         row, out = prod(dim_hint(e) for e in r.extents), self.subject.types[cut.cls]
         rows = out.elements // (row if r.kind == "N" else 1)
+        if self._vectors:
+            return rows if 0 < rows < self._vectors else 0
         registers = self._cluster * self.chip.registers.count * self.chip.registers.bytes
         blocks = rows * (self._cluster if HELD * row * max(1, self._full(cut)) <= registers else 1)
         return blocks if 0 < blocks < self.chip.cores else 0
+
+    def alone(self, work: Work, few: int) -> float:
+        """Seconds where so many blocks have all rows; a vector core of an NPU copies at a rate of its own."""
+        if not self._vectors:
+            return self.time(work._replace(tiles=few))
+        copies = (work.read / work.read_eff) * self._vectors / few / self.chip.limits["ub_in"]
+        tiles = -(-few * self.chip.cores // self._vectors)
+        return max(self.time(work._replace(tiles=tiles)), copies + self.chip.launch)
 
     def _operations(self, f: Form) -> float:
         """Vector operations of an op, those on numbers of 64 bits one by one on a CPU's cores; of a reduction that runs along a row which

@@ -368,9 +368,9 @@ class Enumerator:
         work = prices.work(cut, extra)
         seconds = prices.time(work)
         if few := prices.few(cut):
-            alone, parts = prices.time(work._replace(tiles=few)), seconds + self.chip.launch
-            if alone > parts:
-                seconds = alone if cut.record.levels > 1 else parts
+            alone, parts = prices.alone(work, few), seconds + self.chip.launch
+            if alone > parts or not self.chip.runs_blocks:
+                seconds = alone if cut.record.levels > 1 else min(alone, parts)
         if cut.record.kind == "X":
             seconds += self._opaque_seconds(cut)
         seconds = whole(seconds)

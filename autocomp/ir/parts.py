@@ -4,8 +4,9 @@
     state[p, i] = fold_{r < L} x[i, p * L + r]          out[i] = finish(fold_{p < P} state[p, i]),    P * L >= E
 
 The states of the monoid lie in memory between the two kernels: partial sums and maxima as they are, a module's with its base, to
-which the second kernel rebases it. What stands behind the reduction (the epilogue) is the second kernel's. The order in which
-states are folded does not depend on the run. Known for sums as split-K, for attention as flash decoding.
+which the second kernel rebases it; those of one row lie side by side where results along it are made of them. What stands behind
+the reduction (the epilogue) is the second kernel's. The order in which states are folded does not depend on the run. Known for
+sums as split-K, for attention as flash decoding.
 """
 
 from __future__ import annotations
@@ -215,6 +216,7 @@ class _Splitter:
         values = tuple(s.value for s in k.stores)
         self.free = free_axes(values)
         folds = [e for e in postorder(*values) if isinstance(e, (Reduce, Contract)) and _over(e, cut.axis)]
+        self.of_rows = bool(k.axes) and all(isinstance(e, Reduce) and k.axes[-1].name not in self.free[id(e)] for e in folds)
         asked: dict[tuple[object, ...], set[str]] = {}
         for e in folds:
             asked.setdefault(_fold(e), set()).update(_asked(e))
@@ -244,11 +246,13 @@ class _Splitter:
             value: Expr = (Contract(e.dtype, axes, *operands) if isinstance(e, Contract)
                            else Reduce(dtype, monoid, axes, operands, name))  # fmt: skip
             mine = tuple(a for a in self.kernel.axes if a.name in free)
-            out = Arg(f"part{len(self.outputs)}", TensorType(dtype, (cut.parts, *(a.extent for a in mine))))
-            index = (aff(cut.name), *(aff(a.name) for a in mine))
+            at = len(mine) if self.of_rows and mine != self.kernel.axes else 0
+            shape, index = [a.extent for a in mine], [aff(a.name) for a in mine]
+            out = Arg(f"part{len(self.outputs)}", TensorType(dtype, (*shape[:at], cut.parts, *shape[at:])))
+            index.insert(at, aff(cut.name))
             self.outputs.append(out)
-            self.stores.append(Store(out.name, index, value))
-            loads[name] = Load(dtype, out.name, index)
+            self.stores.append(Store(out.name, tuple(index), value))
+            loads[name] = Load(dtype, out.name, tuple(index))
         self.states[_fold(e)] = loads
 
     def _folded(self, e: Fold) -> tuple[str, tuple[Expr, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from autocomp.targets import load_target
 
@@ -81,3 +82,21 @@ def test_few_results_are_folded_in_parts_by_all_cores(name, tmp_path):
     assert sum(k.predicted for k in parts.kernels) < sum(k.predicted for k in whole.kernels)
     parts.executor = AscendExecutor(parts, tmp_path)
     parts.verify(seed=fresh.seed())
+
+
+@needs_compiler
+@pytest.mark.parametrize("op", ["softmax(x, axes=[1])", "layer_norm(x, g, b, axes=[1])"])
+def test_few_long_rows_take_two_kernels(op, tmp_path):
+    """Parts of rows on all cores, then results, whose tiles each combine the states of their row (rule `npu-same-folds`)."""
+    text = graph({"x": "f16[3, 140009]"} | ({} if "soft" in op else dict.fromkeys("gb", "f16[140009]")), f"%0 = {op}")
+    parts, short, whole = (autocomp.optimize(text, target="ascend:910b1", without=w)
+                           for w in ((), ("tiling/npu-same-folds",), ("scheduling/npu-split",)))  # fmt: skip
+    assert [k.name.split("_")[-1] for k in parts.kernels] == ["part", "join"]
+    assert parts.predicted < 0.85 * short.predicted and parts.predicted < 0.65 * whole.predicted
+    parts.executor = AscendExecutor(parts, tmp_path)
+    parts.verify(seed=fresh.seed())
+    if "soft" in op:
+        x = np.full((3, 140009), -np.inf, np.float16)
+        x[0, 139999], x[1, 70000] = 3, np.nan
+        got = parts.run({"x": x})["out"]
+        assert got[0, 139999] == 1 and got[0].sum() == 1 and np.isnan(got[1]).all() and np.isnan(got[2]).all()  # as in NumPy
