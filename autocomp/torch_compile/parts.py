@@ -13,7 +13,8 @@ from sympy import Integer
 
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch.fragment import Fragment, Layout, in_memory
-from autocomp.frontends.torch.sizes import guarded, is_size
+from autocomp.frontends.torch.guards import guarded
+from autocomp.frontends.torch.sizes import is_size
 from autocomp.ir.node import Graph
 from autocomp.ir.sizes import with_computed
 from autocomp.ir.types import Sym
@@ -31,17 +32,18 @@ empty_strided = torch.empty_strided
 @dataclass(frozen=True)
 class Source:
     """A group as a graph. `inputs`: nodes of torch's that are passed, `copied` those that are made contiguous; `sizes`: for each symbol the
-    input and the dimension that says it, or an input that is its number and -1; `outputs`: nodes of torch's with where they lie; `numbers`:
-    of torch's symbols, where it is for these alone; `called`: what the graph calls torch's symbols."""
+    input and the dimension that says it, or an input that is its number and -1, and how many times the symbol is said; `outputs`: nodes
+    of torch's with where they lie; `numbers`: of torch's symbols, where it is for these alone; `called`: of a symbol of torch's, what the
+    graph has for it and how many times that it is."""
 
     graph: Graph
     inputs: tuple[Any, ...]
     copied: frozenset[int]
     layouts: tuple[Layout | None, ...]
-    sizes: Mapping[str, tuple[int, int]]
+    sizes: Mapping[str, tuple[int, int, int]]
     outputs: tuple[tuple[Any, Layout | None], ...]
     numbers: Mapping[Any, int]
-    called: Mapping[str, str]
+    called: Mapping[str, tuple[str, int]]
 
     def number(self, n: Any) -> Any:
         """A size or step, with its symbols' numbers where they are given."""
@@ -92,17 +94,18 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
         reader.read(n)
     lies = [(n, in_memory(n, False, sizes)) for n in outputs]
     graph = reader.graph_of(lies)
-    where: dict[str, tuple[int, int]] = {}
+    where: dict[str, tuple[int, int, int]] = {}
     for n in graph.inputs:
         for d in n.type.shape:
             if isinstance(d, Sym) and not d.is_computed and d.name not in where:
-                where[d.name] = where_of(next(e for e, s in reader.symbols.items() if s == d), inputs, name)
+                expr = next(e for e, s in reader.symbols.items() if s == d)
+                where[d.name] = *where_of(expr, inputs, name), reader.times[expr]
     if sizes is None and any(layout is None and not _said(n, reader.symbols, where) for n, layout in lies):
         raise UnsupportedOp("how a result lies in memory depends on its sizes", where=name, hint="fix the dimension")
     copied = frozenset(k for k, layout in enumerate(layouts) if layout is None)
     numbers = dict(sizes or {})
     return Source(graph, tuple(inputs), copied, tuple(layouts), where, tuple(lies), numbers,
-                  {e: sym.name for e, sym in reader.symbols.items()})  # fmt: skip
+                  {e: (sym.name, reader.times[e]) for e, sym in reader.symbols.items()})  # fmt: skip
 
 
 def tensors_of(node: Any) -> list[Any]:
@@ -160,7 +163,7 @@ class _Part:
 
     def key(self, args: Sequence[Any]) -> tuple[int, ...]:
         """The values of the symbols, by name in order."""
-        return tuple([args[k].shape[a] if a >= 0 else args[k] for _, k, a in self.values])
+        return tuple([(args[k].shape[a] if a >= 0 else args[k]) // times for _, k, a, times in self.values])
 
     def given(self, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
         """(the values of the symbols, the tensors as the program reads them)."""
@@ -177,7 +180,7 @@ class _Part:
         """Memory for the outputs: with torch's strides, or dense in memory's order where sizes are symbols."""
         if not self.sized:
             return [empty_strided(shape, strides, dtype=dtype, device=self.device) for shape, strides, dtype in self.made]
-        values = with_computed(dict(zip((name for name, _, _ in self.values), key)), self.program.calls.computed)
+        values = with_computed(dict(zip((name for name, *_ in self.values), key)), self.program.calls.computed)
         sized = lambda t, dtype: t.shape[:-1] if dtype.is_complex else t.shape  # the parts of a complex number lie side by side
         return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in sized(t, dtype)], dtype=dtype, device=self.device)
                 for t, dtype in zip(self.types, self.dtypes)]  # fmt: skip
@@ -199,8 +202,8 @@ class _Part:
 
     def _size(self, key: tuple[int, ...]) -> Callable[[Any], int]:
         """Sizes and steps of torch's -> their numbers, for these values of the symbols."""
-        values = dict(zip((name for name, _, _ in self.values), key))
-        numbers = {e: values[name] for e, name in self.source.called.items() if name in values}
+        values = dict(zip((name for name, *_ in self.values), key))
+        numbers = {e: values[name] * times for e, (name, times) in self.source.called.items() if name in values}
         valued = lambda expr: int(expr.xreplace({s: Integer(numbers[str(s)]) for s in expr.free_symbols}))
         return lambda n: valued(guarded(n)) if is_size(n) else n
 

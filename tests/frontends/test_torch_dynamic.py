@@ -40,6 +40,7 @@ CASES = {
     "half": (half, (2, 9), (6, 7, 33)),
     "first and last": (lambda x: (x[:, 0], x[:, -1], x[:, -2], x[:, 2]), (2, 9), (6, 7, 33)),
     "rolled": (lambda x: (x.roll(3, 1), x.roll((2, -1), (1, 0)), x.roll(-20, 1)), (2, 9), (6, 7, 33)),
+    "from behind": (lambda x: (x[:, 2 - x.shape[1] :] + 1, torch.arange(x.shape[1] - 1, -1, -1.0) * x[:, :1]), (2, 9), (6, 7, 33)),
     "a table up to a size": (lambda x: x + torch.arange(40.0)[: x.shape[1]], (2, 9), (6, 7, 33)),
 }
 
@@ -130,6 +131,27 @@ def test_open_dimensions_are_merged_and_split(name):
         program = autocomp.optimize(exported, target="cpu")
     for size in (shape, *others):
         compare(module, program, torch.randn(size))
+
+
+def doubled(x):
+    """Two halvings whose results, doubled, are joined with what they are of."""
+    half = nn.functional.avg_pool1d(x, 2)
+    return torch.cat([x, nn.functional.interpolate(torch.cat([half, nn.functional.avg_pool1d(half, 2).repeat_interleave(2, -1)], 1),
+                                                   scale_factor=2.0)], 1)  # fmt: skip
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("f", [lambda x: (x.reshape(2, x.shape[1] // 4, 4, -1).sum(2), x[:, ::2].exp()), lambda x: (doubled(x.mT),)])
+def test_sizes_that_torch_asks_to_be_multiples(f):
+    exported = torch.export.export(Apply(f), (torch.randn(2, 8, 3),), dynamic_shapes=(({1: OPEN},),))
+    program, compiled = autocomp.optimize(exported, target="cpu"), torch.compile(f, backend="autocomp", dynamic=True)
+    before = len(autocomp.report())
+    for n in (8, 12, 40):
+        compare(f, program, x := torch.randn(2, n, 3))
+        compare(f, compiled, x)
+    assert [(g.programs, g.stayed) for g in autocomp.report()[before:]] == [(1, [])]
+    with pytest.raises(ModelError, match="in multiples of 4"):
+        program(torch.randn(2, 9, 3))
 
 
 def test_a_size_of_which_an_input_has_a_multiple():

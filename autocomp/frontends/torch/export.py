@@ -48,13 +48,15 @@ from autocomp.frontends.torch.call import TABLE, Call
 from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
 from autocomp.frontends.torch.exported import check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
+from autocomp.frontends.torch.guards import multiple_of
 from autocomp.frontends.torch.of_parameters import of_parameters
 from autocomp.frontends.torch.renamed import renamed
-from autocomp.frontends.torch.sizes import Sizes, is_dimension, is_size
+from autocomp.frontends.torch.sizes import Sizes, from_behind, is_dimension, is_size
 from autocomp.frontends.torch.structures import structures_of
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node, Written
 from autocomp.ir.orders import Order, inverse, order_of
+from autocomp.ir.sizes import total
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, can_be_named
 
 DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
@@ -109,6 +111,7 @@ class Reader:
         self.arguments: set[str] = set()  # names of inputs, which parameters may have in the module
         self.values: dict[Any, Any] = {}
         self.symbols: dict[str, Sym] = {}
+        self.times: dict[str, int] = {}  # of a symbol of torch's: how many times the one that stands for it
         self.sizes = Sizes(self.b, self.symbol)
 
     def graph(self) -> Graph:
@@ -223,8 +226,8 @@ class Reader:
                 raise
             raise UnsupportedOp(f"{node.target}: {e.what}", where=place_of(node), hint=e.hint) from None
 
-    def symbol(self, expr: Any, size: Any) -> Sym:
-        """The symbol of torch's with the bounds that torch found."""
+    def symbol(self, expr: Any, size: Any) -> Dim:
+        """The symbol of torch's with the bounds that torch found; of one that is a multiple of a number, that number times a symbol."""
         env = size.node.shape_env
         if str(expr) not in self.symbols:
             if env.is_unbacked_symint(expr):
@@ -238,8 +241,10 @@ class Reader:
             limit = 2**31 - 1
             hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
             low = min([int(found.lower), *(_least_of(expr, of, r) for of, r in known.items())])
-            self.symbols[str(expr)] = Sym(self.spoken(expr, env), max(1, low), hi)
-        return self.symbols[str(expr)]
+            times = multiple_of(expr, env)
+            name = self.spoken(expr, env) + (f"_by_{times}" if times > 1 else "")
+            self.symbols[str(expr)], self.times[str(expr)] = Sym(name, -(-max(1, low) // times), hi // times), times
+        return total([(self.symbols[str(expr)], self.times[str(expr)])])
 
     def spoken(self, expr: Any, env: Any) -> str:
         """What the user called a dimension: `batch` of Dim("batch"), where torch kept it, else torch's own symbol."""
@@ -332,7 +337,7 @@ class Reader:
         if value is None and _is_tensor(a):
             raise UnsupportedOp(f"'{a.name}' is a result that its row does not give", where=where, hint="do not read it")
         if is_size(value):
-            value = value + of if of is not None and value.node.expr.is_negative else value
+            value = value + of if of is not None and from_behind(value) else value
             return self.sizes.dim(value, where) if is_dimension(kind) else self.sizes.scalar(value, where)
         return value
 

@@ -14,7 +14,8 @@ from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch import attention_gradients, dispatched  # noqa: F401  (their rows stand in TABLE)
 from autocomp.frontends.torch.complex_numbers import Pair, apart, beside
 from autocomp.frontends.torch.export import Reader, to_numpy
-from autocomp.frontends.torch.sizes import Sizes, guarded, is_size
+from autocomp.frontends.torch.guards import guarded
+from autocomp.frontends.torch.sizes import Sizes, is_size
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import BOOL, Dim, Sym, TensorType
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from autocomp.errors import UnsupportedOp
+from autocomp.frontends.torch.guards import guarded, whole_quotient
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import Linear, larger, linear, product, quotient, size_of, smaller, summed
 from autocomp.ir.types import F64, I64, Dim, Sym
 
+ROUNDED = ("TruncToInt", "FloorToInt", "CeilToInt")  # of a float
 FOLDED = {"Add": "add", "Mul": "mul", "Max": "max", "Min": "min"}  # of any number of operands
 PAIRS = {"FloorDiv": "floordiv", "CleanDiv": "floordiv", "Mod": "mod", "PythonMod": "mod", "IntTrueDiv": "div", "FloatTrueDiv": "div",
          "Pow": "pow", "PowByNatural": "pow", "FloatPow": "pow"}  # fmt: skip
@@ -23,64 +24,10 @@ def is_size(x: Any) -> bool:
     return hasattr(x, "node") and hasattr(x.node, "expr")
 
 
-def guarded(x: Any, whole: bool = True) -> Any:
-    """torch's expression of a size, with its quotients as what tracing asked of them: where n that was halved and doubled is joined with n,
-    it is even, and `2*(n//2)` is n; where `n//2` is added to 4 elements, it is 4. `whole`: only where no fraction of a symbol is left."""
-    expr, env = x.node.expr, x.node.shape_env
-    if expr.is_number or not env.guards:
-        return expr
-    expr = expr.xreplace(_numbers(env))
-    if expr.is_number or expr.is_symbol:
-        return expr
-    known = _GUARDED.setdefault(env, {})
-    if expr not in known:
-        exact = _exact(expr, env)
-        known[expr] = expr if exact == expr.expand() else exact  # a product of sums stays one
-    found = known[expr]
-    return expr if whole and any(n.is_Rational and not n.is_Integer for n in found.atoms()) else found
-
-
-_GUARDED: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()  # of torch's environments of symbols
-
-
-def _numbers(env: Any) -> dict[Any, Any]:
-    """Symbols of which torch's guards leave one value: 6 for n where `n - (n + 1)//2` and `(n + 1)//2` are 3."""
-    from sympy import Eq
-
-    read, known = _NUMBERS.get(env, (0, {}))
-    for guard in env.guards[read:]:
-        e = guard.expr
-        if not isinstance(e, Eq) or not e.rhs.is_number or len(e.lhs.free_symbols) != 1 or e.lhs.is_symbol:
-            continue
-        (s,) = e.lhs.free_symbols
-        of = _exact(e.lhs, env).expand()
-        times, more = of.coeff(s, 1), of.coeff(s, 0)
-        value = env.backed_var_to_val.get(s)
-        line = times.is_number and times != 0 and more.is_number and of == times * s + more
-        if line and value is not None and times * value + more == e.rhs:
-            known[s] = value
-    _NUMBERS[env] = len(env.guards), known
-    return known
-
-
-_NUMBERS: WeakKeyDictionary[Any, tuple[int, dict[Any, Any]]] = WeakKeyDictionary()  # how many guards were read, and what they say
-
-
-def _exact(expr: Any, env: Any) -> Any:
-    from sympy import Eq, Integer, Mod
-
-    if type(expr).__name__ not in ("FloorDiv", "CleanDiv"):
-        return expr.func(*(_exact(e, env) for e in expr.args)).expand() if expr.args else expr
-    of, by = (_exact(e, env) for e in expr.args)
-    hint = expr.xreplace(env.backed_var_to_val)
-    holds = lambda said: env._maybe_evaluate_static(said) == True  # noqa: E712  (one of sympy's)
-    if hint.is_Integer and holds(Eq(expr, hint)):
-        return Integer(hint)
-    whole = _whole(of, by) if not of.atoms(type(expr)) and not by.atoms(type(expr)) else None
-    if whole is not None and all(n.is_Integer or not n.is_number for n in whole.atoms()):
-        return whole
-    even = by.is_Integer and (holds(Eq(Mod(expr.args[0], by), 0)) or holds(Eq(by * expr, expr.args[0])))
-    return of / by if even else expr.func(of, by)
+def from_behind(x: Any) -> bool:
+    """Whether a size is negative for all values of its symbols: 2 - n of a slice of n >= 16 elements."""
+    expr = x.node.expr
+    return bool(expr.is_negative or (not expr.is_nonnegative and x.node.shape_env.bound_sympy(expr).upper < 0))
 
 
 class Sizes:
@@ -126,7 +73,7 @@ class Sizes:
             return quotient(self.linear(expr.args[0].expand(), x, where), int(expr.args[1]))
         if kind in ("FloorDiv", "CleanDiv") and (times := _times(*(self.linear(e.expand(), x, where) for e in expr.args))):
             return {}, times
-        if kind in ("FloorDiv", "CleanDiv") and (whole := _whole(*expr.args)) is not None:
+        if kind in ("FloorDiv", "CleanDiv") and (whole := whole_quotient(*expr.args)) is not None:
             return self.linear(whole, x, where)
         if kind in ("FloorDiv", "CleanDiv") and (rounded := self._rounded(expr.args[0], expr.args[1], x)) is not None:
             return self.linear(rounded, x, where)
@@ -135,9 +82,10 @@ class Sizes:
             return summed([(of, 1), (quotient(of, by), -by)])
         if kind in ("Min", "Max"):
             return reduce(smaller if kind == "Min" else larger, (self.linear(e.expand(), x, where) for e in expr.args))
-        if kind == "TruncToInt" and (scaled := _scaled(expr.args[0])) is not None:
+        if kind in ROUNDED and (scaled := _scaled(expr.args[0])) is not None and (scaled[1] > 0 or kind != "TruncToInt"):
             size, above, below = scaled
-            return quotient(summed([(self.linear(size.expand(), x, where), above)]), below)
+            up = -1 if kind == "CeilToInt" else 1
+            return summed([(quotient(summed([(self.linear(size.expand(), x, where), above * up)]), below), up)])
         number, rest = expr.as_coeff_Mul()
         if number.is_Integer and number != 1:
             return summed([(self.linear(rest, x, where), int(number))])
@@ -202,26 +150,20 @@ def _times(of: Linear, by: Linear) -> int:
     return k if (parts, offset) == ({s: n * k for s, n in others.items()}, other * k) else 0
 
 
-def _whole(of: Any, by: Any) -> Any:
-    """The quotient of products of sizes that is none when it is cancelled: h for `(h*w) // w`. None on others."""
-    from sympy import Function, cancel, fraction
-
-    if of.atoms(Function) or by.atoms(Function):
-        return None
-    above, below = fraction(cancel(of / by))
-    return above.expand() if below == 1 else None
-
-
 def _scaled(expr: Any) -> tuple[Any, int, int] | None:
-    """(size, a, b) of a float a/b times a size, as torch has it of factors; None on others. b is a power of two, so that the product is
-    exact."""
-    if type(expr).__name__ == "ToFloat":
+    """(size, a, b > 0) of a float a/b times a size, as torch has it of factors and of steps; None on others. Of a product b is a power of
+    two, so that it is exact; a size that is divided by a whole number is whole as a float where it is whole."""
+    kind = type(expr).__name__
+    if kind == "ToFloat":
         return expr.args[0], 1, 1
-    parts = list(expr.args) if type(expr).__name__ == "Mul" and len(expr.args) == 2 else []
-    number = next((float(e) for e in parts if e.is_number), 0.0)
-    of = next((e.args[0] for e in parts if type(e).__name__ == "ToFloat"), None)
+    if kind not in ("Mul", "FloatTrueDiv") or len(expr.args) != 2:
+        return None
+    number = next((float(e) for e in (expr.args if kind == "Mul" else expr.args[1:]) if e.is_number), 0.0)
+    of = next((e.args[0] for e in (expr.args if kind == "Mul" else expr.args[:1]) if type(e).__name__ == "ToFloat"), None)
     above, below = number.as_integer_ratio()
-    return (of, above, below) if of is not None and 0 < above < 2**20 and below < 2**20 else None
+    if kind == "FloatTrueDiv":
+        above, below = (below, above) if above > 0 else (-below, -above)
+    return (of, above, below) if of is not None and 0 < abs(above) < 2**20 and 0 < below < 2**20 else None
 
 
 def is_dimension(kind: object) -> bool:

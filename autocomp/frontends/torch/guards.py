@@ -1,0 +1,136 @@
+"""What torch's guards say of symbolic sizes: quotients that are whole, symbols of which one value is left, multiples of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import gcd, lcm
+from typing import Any
+from weakref import WeakKeyDictionary
+
+QUOTIENTS = ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
+PERIOD = 256  # of the numbers that are tried for what all of a guard's are multiples of
+
+
+def multiple_of(symbol: Any, env: Any) -> int:
+    """The number that a symbol is a multiple of by torch's guards: 4 where n elements became n//4 rows of 4, 8 where an image was halved
+    three times and its halves doubled were joined with it. 1 where they say nothing."""
+    read, found = _MULTIPLES.get(env, (-1, {}))
+    if read != len(env.guards):
+        _MULTIPLES[env] = len(env.guards), (found := _multiples([g.expr for g in env.guards], env))
+    return found.get(symbol, 1)
+
+
+_MULTIPLES: WeakKeyDictionary[Any, tuple[int, dict[Any, int]]] = WeakKeyDictionary()  # how many guards were read, and what they say
+
+
+def _multiples(guards: list[Any], env: Any) -> dict[Any, int]:
+    """Of equations of one symbol and its quotients by numbers: the greatest divisor of what meets all of a symbol's."""
+    from sympy import Eq, Integer
+
+    known = {g.lhs: g.rhs for g in guards if isinstance(g, Eq) and g.rhs.is_Integer and type(g.lhs).__name__ in QUOTIENTS}
+    met: dict[Any, tuple[int, set[int]]] = {}  # of a symbol: a period, and the remainders by it that are left
+    for of in dict.fromkeys(e for g in guards if isinstance(g, Eq) and _quotients(g) for e in _zeros(g, known, env)):
+        (s,) = of.free_symbols
+        period = lcm(*(int(q.args[1]) for q in _quotients(of)))
+        before, left = met.get(s, (1, {0}))
+        whole = lcm(before, period)
+        if whole <= PERIOD:
+            here = {r for r in range(period) if of.xreplace({s: Integer(r + period)}) == 0}
+            met[s] = whole, {r for r in range(whole) if r % before in left and r % period in here}
+    return {s: gcd(period, *left) for s, (period, left) in met.items() if left}
+
+
+def _zeros(equation: Any, known: Mapping[Any, Any], env: Any) -> list[Any]:
+    """The factor of an equation's difference that has quotients, where it is a sum of multiples of one symbol and of quotients of such
+    sums by numbers that repeats with their common multiple. `known`: quotients that are numbers. Other factors are no 0."""
+    from sympy import Function
+
+    factors = (equation.lhs - equation.rhs).xreplace(known).factor().as_ordered_factors()
+    quotients = [f for f in factors if f.atoms(Function)]
+    if len(quotients) != 1 or not all(f.is_number or env.bound_sympy(f).lower > 0 for f in factors if f != quotients[0]):
+        return []
+    (of,), found = quotients, _quotients(quotients[0])
+    if len(of.free_symbols) != 1 or len(found) != len(of.atoms(Function)):
+        return []
+    (s,) = of.free_symbols
+    line = lambda e, *of: e.is_polynomial(*of) and all(sum(m) <= 1 for m in e.as_poly(*of).monoms())
+    if not line(of, s, *found) or not all(q.args[1].is_Integer and 1 < q.args[1] <= PERIOD and line(q.args[0], s) for q in found):
+        return []
+    slope = of.xreplace({q: q.args[0] / q.args[1] if "Div" in type(q).__name__ else s * 0 for q in found}).diff(s)
+    return [of] if slope == 0 else []
+
+
+def _quotients(expr: Any) -> list[Any]:
+    from sympy import Function
+
+    return [e for e in expr.atoms(Function) if type(e).__name__ in QUOTIENTS]
+
+
+def guarded(x: Any, whole: bool = True) -> Any:
+    """torch's expression of a size, with its quotients as what tracing asked of them: where n that was halved and doubled is joined with n,
+    it is even, and `2*(n//2)` is n; where `n//2` is added to 4 elements, it is 4. `whole`: only where no fraction of a symbol is left."""
+    expr, env = x.node.expr, x.node.shape_env
+    if expr.is_number or not env.guards:
+        return expr
+    expr = expr.xreplace(_numbers(env))
+    if expr.is_number or expr.is_symbol:
+        return expr
+    known = _GUARDED.setdefault(env, {})
+    if expr not in known:
+        exact = _exact(expr, env)
+        known[expr] = expr if exact == expr.expand() else exact  # a product of sums stays one
+    found = known[expr]
+    return expr if whole and any(n.is_Rational and not n.is_Integer for n in found.atoms()) else found
+
+
+_GUARDED: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()  # of torch's environments of symbols
+
+
+def _numbers(env: Any) -> dict[Any, Any]:
+    """Symbols of which torch's guards leave one value: 6 for n where `n - (n + 1)//2` and `(n + 1)//2` are 3."""
+    from sympy import Eq
+
+    read, known = _NUMBERS.get(env, (0, {}))
+    for guard in env.guards[read:]:
+        e = guard.expr
+        if not isinstance(e, Eq) or not e.rhs.is_number or len(e.lhs.free_symbols) != 1 or e.lhs.is_symbol:
+            continue
+        (s,) = e.lhs.free_symbols
+        of = _exact(e.lhs, env).expand()
+        times, more = of.coeff(s, 1), of.coeff(s, 0)
+        value = env.backed_var_to_val.get(s)
+        line = times.is_number and times != 0 and more.is_number and of == times * s + more
+        if line and value is not None and times * value + more == e.rhs:
+            known[s] = value
+    _NUMBERS[env] = len(env.guards), known
+    return known
+
+
+_NUMBERS: WeakKeyDictionary[Any, tuple[int, dict[Any, Any]]] = WeakKeyDictionary()  # how many guards were read, and what they say
+
+
+def _exact(expr: Any, env: Any) -> Any:
+    from sympy import Eq, Integer, Mod
+
+    if type(expr).__name__ not in ("FloorDiv", "CleanDiv"):
+        return expr.func(*(_exact(e, env) for e in expr.args)).expand() if expr.args else expr
+    of, by = (_exact(e, env) for e in expr.args)
+    hint = expr.xreplace(env.backed_var_to_val)
+    holds = lambda said: env._maybe_evaluate_static(said) == True  # noqa: E712  (one of sympy's)
+    if hint.is_Integer and holds(Eq(expr, hint)):
+        return Integer(hint)
+    whole = whole_quotient(of, by) if not of.atoms(type(expr)) and not by.atoms(type(expr)) else None
+    if whole is not None and all(n.is_Integer or not n.is_number for n in whole.atoms()):
+        return whole
+    even = by.is_Integer and (holds(Eq(Mod(expr.args[0], by), 0)) or holds(Eq(by * expr, expr.args[0])))
+    return of / by if even else expr.func(of, by)
+
+
+def whole_quotient(of: Any, by: Any) -> Any:
+    """The quotient of products of sizes that is none when it is cancelled: h for `(h*w) // w`. None on others."""
+    from sympy import Function, cancel, fraction
+
+    if of.atoms(Function) or by.atoms(Function):
+        return None
+    above, below = fraction(cancel(of / by))
+    return above.expand() if below == 1 else None
