@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -18,6 +19,7 @@ from autocomp.ir.orders import Order
 from autocomp.ir.types import DTYPES, DType, TensorType, dtype_of
 
 T = TypeVar("T")
+NO_ATTRS = Attrs()
 
 
 def _frozen(v: Any) -> Any:
@@ -31,6 +33,8 @@ def _frozen(v: Any) -> Any:
 def checked_attrs(op: str, given: Mapping[str, Any]) -> Attrs:
     """Attributes with defaults filled in. Raises ModelError on unknown or missing ones."""
     spec = OPS[op].attrs
+    if not spec and not given:
+        return NO_ATTRS
     unknown = sorted(set(given) - set(spec))
     if unknown:
         raise ModelError(f"has no attribute {unknown[0]}", where=op, hint=f"attributes: {', '.join(spec) or 'none'}")
@@ -41,10 +45,15 @@ def checked_attrs(op: str, given: Mapping[str, Any]) -> Attrs:
     return Attrs(values)
 
 
+@lru_cache(maxsize=2**14)
+def _inferred(infer: Callable[[tuple[TensorType, ...], Attrs], TensorType], types: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
+    return infer(types, attrs)
+
+
 def inferred(op: str, types: tuple[TensorType, ...], attrs: Attrs) -> TensorType:
     """The type of an op's result. Raises ModelError, also where an attribute has not the form that the op takes (a number for a list)."""
     try:
-        return OPS[op].infer(types, attrs)
+        return _inferred(OPS[op].infer, types, attrs)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
         given = ", ".join(f"{k}={v!r}" for k, v in attrs.items())
         over = ", ".join(map(str, types)) or "no operand"

@@ -12,10 +12,9 @@ import numpy as np
 
 from autocomp.deadline import current
 from autocomp.errors import ModelError
-from autocomp.ir.node import Graph
 from autocomp.ir.ops import OPS
 from autocomp.ir.types import TensorType
-from autocomp.rewrite.compare import Difference, Undefined, compare_sides
+from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides
 from autocomp.rewrite.draw import Drawer
 from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
@@ -285,7 +284,7 @@ def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "who
             return 0
         except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
             return f"for {show(bindings)}: the right side cannot be built: {e}"
-        largest = max((n.type for side in (x.left, right) for n in Graph("", (), (("y", side),)).nodes()), key=lambda t: t.elements)
+        largest = max((n.type for side in (x.left, right) for n in below(side)), key=lambda t: t.elements)
         if largest.elements > MOST_TRIED:
             if strict:
                 raise Unanswerable(f"it has a tensor {largest}, and up to {MOST_TRIED} elements are tried")

@@ -99,7 +99,7 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
 def defined(rng: np.random.Generator, left: Node, fed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Values with those of inputs that integers are shifted by, or divided by, such that most have a meaning: a shift by each place of the
     type, the first and the last among them, and no zero as a divisor."""
-    for n in Graph("", (), (("y", left),)).nodes():
+    for n in below(left):
         if n.op not in (*SHIFTS, *DIVISIONS) or not n.type.dtype.is_int or n.inputs[1].op not in ("input", "param"):
             continue
         name, bits = str(n.inputs[1].attrs["name"]), n.type.dtype.bits
@@ -127,6 +127,12 @@ def _shown(fed: Mapping[str, np.ndarray]) -> str:
 
 
 # ---- evaluation
+@lru_cache(maxsize=64)
+def below(root: Node) -> tuple[Node, ...]:
+    """The nodes of an expression, operands first."""
+    return Graph("", (), (("y", root),)).nodes()
+
+
 def values(
     root: Node, fed: Mapping[str, np.ndarray], disturb: np.random.Generator | None = None, unit: float = 0.0, zero: float | None = None
 ) -> dict[int, np.ndarray]:
@@ -136,7 +142,7 @@ def values(
     zero: what the larger and the smaller of 0.0 and -0.0 are.
     """
     out: dict[int, np.ndarray] = {}
-    for n in Graph("", (), (("y", root),)).nodes():
+    for n in below(root):
         if n.op in ("input", "param"):
             v = np.asarray(fed[str(n.attrs["name"])])
             if disturb is not None and n.type.dtype.is_float:
@@ -203,7 +209,7 @@ def _require_defined(n: Node, args: Sequence[np.ndarray]) -> None:
 def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights: Mapping[int, np.ndarray], fed: Mapping[str, np.ndarray],
                kind: str) -> np.ndarray:  # fmt: skip
     a, b = lefts[id(x.left)], rights[id(right)]
-    both = (*Graph("", (), (("y", x.left),)).nodes(), *Graph("", (), (("y", right),)).nodes())
+    both = (*below(x.left), *below(right))
     p, q = _double(a), _double(b)
     floating = x.left.type.dtype.is_float
     if a.dtype.kind in "iub" or b.dtype.kind in "iub":
@@ -211,8 +217,10 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     else:
         same = (p == q) | (np.isnan(p) & np.isnan(q))
     if x.rule.exact:
-        if floating and not any(n.op in ZEROS_EITHER_WAY or _length(n) > 1 for n in both):
+        if floating and (p == 0).any() and not any(n.op in ZEROS_EITHER_WAY or _length(n) > 1 for n in both):
             same &= (p != 0) | _same_zero(x.left, right, fed)
+        if same.all():  # most are, and what roundings may do takes longer to find out
+            return ~same
         if kind == TIES and any(_length(n) > 1 and not n.op.startswith("reduce_") for n in both):
             return np.zeros(same.shape, bool)  # sums of products of far apart numbers, in another order
         if kind == LARGEST and any(_length(n) > 1 for n in both):
@@ -222,6 +230,8 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
         if kind in (SPREAD, TIES):  # products that overflow: a fused multiply and add keeps some of them finite
             return np.zeros(same.shape, bool)
         return ~same & ~_close(x, right, lefts, p, q, fed)
+    if same.all():
+        return ~same
     steps = any(n.op in STEPS or (not n.type.dtype.is_float and any(i.type.dtype.is_float for i in n.inputs)) for n in both)
     if kind not in DYADIC and steps and (kind not in STEADY or any(n.type.dtype.is_float and n.type.dtype.bits < 32 for n in both)):
         return np.zeros(same.shape, bool)  # a rounding may step over an edge
@@ -266,7 +276,7 @@ def _close(
 ) -> np.ndarray:
     """Element by element: is the right side off by no more than the left side's own roundings may move it? `flushed`: what is below the
     normal numbers may be 0. `draws`: of disturbances."""
-    nodes = Graph("", (), (("y", x.left),)).nodes()
+    nodes = below(x.left)
     computed = [n.type.dtype.eps / 2 for n in nodes if n.type.dtype.is_float and n.op not in ("input", "param", "const")]
     unit = min((e for e in computed if e), default=x.left.type.dtype.eps / 2)
     moved = np.zeros(p.shape)
@@ -276,7 +286,7 @@ def _close(
             moved = np.fmax(moved, np.where(np.isfinite(other - p), np.abs(other - p), 0.0))
         finite = [np.abs(v[np.isfinite(v)]).max(initial=0.0) for n in nodes if n.type.dtype.is_float for v in (_double(lefts[id(n)]),)]
         scale = float(max(finite, default=0.0))
-        length = sum(_length(n) for n in nodes) + sum(_length(n) for n in Graph("", (), (("y", right),)).nodes())
+        length = sum(_length(n) for n in nodes) + sum(map(_length, below(right)))
         least = normal(x.left.type.dtype) if flushed else _smallest(x.left.type.dtype)
         limit = MOVED * moved + SAFETY * sqrt(length) * x.left.type.dtype.eps / 2 * scale + least
         return np.asarray(np.abs(p - q) <= limit)

@@ -112,8 +112,10 @@ def most_general(rule: Rule, forms: Forms) -> Iterator[Instance]:
     """Forms, their numbers as unknowns, that are not another one with the same ops and attributes, some sizes of which are equal, or 1.
     Raises Cut where the right side has no meaning for some."""
     alike: dict[Any, list[tuple[tuple[int, ...], Instance]]] = {}
+    computed = any(a.op == "const" and isinstance(e, Ref) for side in (rule.lhs, rule.rhs) if side is not None
+                   for a in applications(side) for _, v in a.attrs for e in walk(v))  # fmt: skip
     for form in forms.instances:
-        x = Instance(rule, form.bindings, symbolic=True)
+        x = form if form.types.keys() >= tensors(rule.lhs) and not computed else Instance(rule, form.bindings, symbolic=True)
         try:
             right = x.right()
         except BROKEN as e:

@@ -72,6 +72,7 @@ class Instance:
     together: tuple[Instance, ...] = ()
     left: Node = field(init=False)
     env: Env = field(init=False)
+    _right: Node | None = None
 
     def __post_init__(self) -> None:
         """Raises Unanswerable or ModelError where the bindings make no instance."""
@@ -144,7 +145,9 @@ class Instance:
     def right(self) -> Node:
         """The right side. Raises Unanswerable or ModelError where it has no meaning here."""
         assert self.rule.rhs is not None
-        return self.build(self.rule.rhs, self.left)
+        if self._right is None:
+            self._right = self.build(self.rule.rhs, self.left)
+        return self._right
 
     def number(self, name: str, u: Uniform) -> Node:
         """One known number, spread over the shape of `u`."""

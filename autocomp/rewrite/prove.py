@@ -19,6 +19,7 @@ from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.decompose import decompose
 from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.node import Graph
 from autocomp.rewrite.expr import Call, Expr, Lit, Op, Ref
 from autocomp.rewrite.forms import Cut, Forms, all_forms, most_general
 from autocomp.rewrite.formula import Formula, Reals, Unprovable, functions, number
@@ -65,12 +66,11 @@ def prove_rule(rule: Rule, forms: Forms | None = None) -> Proof:
 def _prove_form(rule: Rule, x: Instance) -> set[str]:
     """Monoids that the proof of one form rests on. Raises Unprovable."""
     left, right = x.left, x.right()
-    x.b.output("left", left)
-    x.b.output("right", right)
+    both = Graph("rule", tuple(x.b.inputs), (("left", left), ("right", right)))
     meaning = Meaning()
     meaning.given = _facts(rule, x, meaning.r)
     meaning.given = {**meaning.given, **{n: _value(e, x, meaning.r, meaning.given) for n, e in x.made.items()}}
-    sides = {name: meaning.of(node) for name, node in decompose(x.b.graph()).outputs}
+    sides = {name: meaning.of(node) for name, node in decompose(both).outputs}
     _require_zero(meaning.r, meaning.r.sub(sides["left"], sides["right"]), "the sides differ, or z3 cannot tell")
     for m in meaning.monoids:
         prove_monoid(m)
