@@ -102,7 +102,7 @@ def geometry(p: TileProgram, rows: Mapping[str, int]) -> Geometry:
     held = [b for b in p.bufs if b.name in names]
     values = [b.axes for b in held]
     folded += [a for a in contracted(p) if any(a in v for v in values) and a not in folded]
-    last = p.outputs[0].axes[-1:]
+    last = max(p.outputs, key=lambda t: len(t.axes)).axes[-1:]
     if last and not any(last[0] in v and set(v) & set(folded) for v in values):
         folded += [a for a in last if a not in folded]
     if not folded:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autocomp.targets.ascend.geometry import on_chip, values
+from autocomp.targets.ascend.geometry import on_chip, tile_of, values
 from autocomp.targets.ascend.tables import table
 
 from autocomp.errors import UnsupportedOp
@@ -58,7 +58,7 @@ def _is_partial(s: Stmt, body: tuple[Loop | Stmt, ...], p: TileProgram) -> bool:
         return False
     axes = on_chip(p, s)
     others = [n for n in body if n is not s and (isinstance(n, Loop) or s.dst in (n.dst, *n.srcs, *values(n.expr)))]
-    return len(axes) == 1 and all(isinstance(n, Stmt) and factor(n) is not None for n in others)
+    return len(axes) == 1 and tile_of(p, axes[0]) > 1 and all(isinstance(n, Stmt) and factor(n) is not None for n in others)
 
 
 def factor(n: Stmt) -> Expr | None:

@@ -137,7 +137,7 @@ class Transfers(VectorCore):
         if o.kind != kind or o.lane != lane:
             raise UnsupportedOp(f"a value with one element a {o.kind} cannot be stored as {r.tensor.removesuffix('_g')}", where=self.p.name)
         n = self.g.elements(kind, lane) if kind != "stat" else self.g.slots
-        if o.name in self.depth and (as_is or element == o.element):  # it was made, or has arrived, where it is copied from
+        if kind != "stat" and o.name in self.depth and (as_is or element == o.element):  # made, or arrived, where it is copied from
             lines = copy_lines(r, self.g, kind, lane, self.true, o.name, False, self.p.name)
             self.frame.works.append(Work(MTE3, (o.name,), (), self.guarded(lines)))
             return

@@ -7,7 +7,7 @@ from dataclasses import replace
 from autocomp.targets.ascend import words
 from autocomp.targets.ascend.copies import region
 from autocomp.targets.ascend.expressions import Expressions
-from autocomp.targets.ascend.geometry import on_chip
+from autocomp.targets.ascend.geometry import on_chip, tile_of
 from autocomp.targets.ascend.operand import WORD, Operand
 from autocomp.targets.ascend.rearranged import is_turned, picked, strided, turned
 from autocomp.targets.ascend.scalars import is_scalar
@@ -63,7 +63,7 @@ class VectorPart(Transfers, Expressions):
             if s.acc:
                 self.combine(str(s.expr), self.value(s.dst), folded)
             else:
-                self.values[s.dst] = folded
+                self.values[s.dst] = self.named(s.dst, folded)
         elif s.op == "store":
             t = self.p.tensor(s.dst)
             assert t is not None
@@ -104,9 +104,9 @@ class VectorPart(Transfers, Expressions):
     def reduce(self, s: Stmt) -> Operand:
         x = self.value(s.srcs[0])
         axes = on_chip(self.p, s)
-        if not axes:  # one element along each: the sum of the steps
+        s = replace(s, axis=axes[0]) if axes else s
+        if not axes or (s.axis != x.lane and tile_of(self.p, s.axis) == 1):  # one element along each: the sum of the steps
             return x
-        s = replace(s, axis=axes[0])
         if x.element == WORD:
             return words.folded(self, s, x)
         if s.axis in dict(self.g.rows) and x.kind == "full" and s.expr in table()["reduce"]:
@@ -143,7 +143,8 @@ class VectorPart(Transfers, Expressions):
             return
         line = f"{table()['binary'][fn]['call']}({state.name}, {state.name}, {x.name}, {self.g.elements(state.kind, state.lane)});"
         self.v([line], (state, x), state)
-        self.release(x)
+        if x not in self.values.values():
+            self.release(x)
 
     def scaled_sum(self, state: Operand, by: Operand, x: Operand) -> None:
         """state = state by + x, in place: one instruction where `by` is a value a row."""

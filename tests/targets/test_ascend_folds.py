@@ -64,11 +64,13 @@ def test_rows_are_folded_by_blocks(rows, tmp_path):
 
 STATES = "%0 = reduce_max(x, axes=[0], keepdims=True)\n%1 = sub(x, %0)\n%2 = exp(%1)\n%3 = reduce_sum(%2, axes=[0])"
 DEPTH = "%0 = transpose(a, perm=[1, 0])\n%1 = matmul(%0, b)\n%2 = relu(%1)"
+KEYS = {"q": "bf16[2, 5, 64]", "k": "bf16[2, 64, 4096]", "v": "bf16[2, 4096, 64]"}
 PARTS = {
     "all": ({"x": "f32[301, 1291]"}, "%0 = reduce_sum(x, axes=[0, 1])", "split"),
     "columns": ({"x": "f16[5362, 118]"}, "%0 = reduce_max(x, axes=[0])", "split"),
     "two states": ({"x": "f32[9001, 37]"}, STATES, "split"),
     "a depth": ({"a": "bf16[16384, 19]", "b": "bf16[16384, 70]"}, DEPTH, "split-depth"),
+    "keys": (KEYS, "%0 = matmul(q, k)\n%1 = softmax(%0, axes=[2])\n%2 = matmul(%1, v)", "split-keys"),
     "a row": ({"a": "f16[1, 8192]", "b": "f16[8192, 96]"}, "%0 = matmul(a, b)", "split-depth"),
 }  # fmt: skip
 
@@ -82,6 +84,16 @@ def test_few_results_are_folded_in_parts_by_all_cores(name, tmp_path):
     assert sum(k.predicted for k in parts.kernels) < sum(k.predicted for k in whole.kernels)
     parts.executor = AscendExecutor(parts, tmp_path)
     parts.verify(seed=fresh.seed())
+
+
+@needs_compiler
+def test_parts_of_keys_whose_rounds_run_on_leave_the_maximum_of_every_row(tmp_path):
+    """It is stored some rounds late, by itself: a value a row lies in a block of its own, and goes out side by side."""
+    apart = ["tiling/npu-online", "tiling/npu-online-ahead"]  # what has no loop over tiles and their blocks
+    program = autocomp.optimize(graph(KEYS, PARTS["keys"][1]), target="ascend:910b1", without=apart)
+    assert ["persistent" in str(k.schedule) for k in program.kernels] == [True, False]
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=fresh.seed())
 
 
 @needs_compiler
