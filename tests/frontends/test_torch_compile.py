@@ -97,6 +97,12 @@ def test_complex_numbers_inside_of_a_graph_are_ours():
     assert all(not g.stayed and g.programs == 1 for g in (*graphs, *autocomp.report()[-2:]))
 
 
+def test_windows_that_torch_computes_from_numbers():
+    window = lambda x: x * torch.hamming_window(6, periodic=False) * torch.kaiser_window(6, True, 9.0) + torch.hann_window(6)
+    (graph,) = check(window, torch.randn(2, 6))
+    assert not graph.stayed
+
+
 def test_complex_numbers_of_open_sizes_lie_as_torch_s():
     f = lambda x: (torch.polar(x.exp(), x).mT, torch.polar(x.exp(), x).conj().sum(1))
     c, before = compiled(f, dynamic=True), len(autocomp.report())

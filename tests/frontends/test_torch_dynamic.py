@@ -83,6 +83,29 @@ def test_images_of_any_size_are_one_program():
         compare(module, program, torch.randn(1, 3, *size))
 
 
+def pooled(x):
+    """Where largest elements lie, also where padding is as large, and the largest of uneven windows."""
+    few = x.masked_fill(x < 1, -torch.inf)
+    return *nn.functional.max_pool2d(few, (3, 2), (2, 1), 1, (2, 1), return_indices=True), nn.functional.adaptive_max_pool2d(x, (3, 1))
+
+
+def mixed_by_sample(x):
+    """Weights of its own for each sample, as groups of one image."""
+    b, c, h, w = x.shape
+    weights = x[:, None, :, :3, :3] * torch.arange(1.0, 6.0)[:, None, None, None]
+    return (nn.functional.conv2d(x.reshape(1, b * c, h, w), weights.reshape(b * 5, c, 3, 3), stride=2, padding=1, groups=b),
+            torch.ones(h, w).triu(h - 3) + torch.ones(h, w).tril(-2))  # fmt: skip
+
+
+@pytest.mark.parametrize("f, open_", [(pooled, {2: OPEN, 3: OPEN}), (mixed_by_sample, {0: OPEN, 2: OPEN})])
+def test_windows_of_open_sizes(f, open_):
+    """By their meaning: kernels of others are enough."""
+    exported = torch.export.export(Apply(f), (torch.randn(2, 4, 8, 9),), dynamic_shapes=((open_,),))
+    graph = load_torch(exported)
+    program = lambda x: tuple(evaluate(graph, {graph.inputs[0].attrs["name"]: x.numpy()}).values())
+    compare(f, program, torch.randn(3 if 0 in open_ else 2, 4, 11, 14 if 3 in open_ else 9))
+
+
 class Heads(nn.Module):
     """What attention does with rows and a batch that are both open."""
 

@@ -51,6 +51,8 @@ def test_antialiased_resizing(mode: str, size: tuple[int, int]) -> None:
     resized = lambda x, corners=False: F.interpolate(x, size=size, mode=mode, antialias=True, align_corners=corners)
     means_the_same(resized, x)
     means_the_same(lambda x: resized(x, True), x)
+    x[0, 0, 3, 4], x[1, 1, 5, 5] = float("nan"), float("inf")
+    means_the_same(resized, x, float64=False, zeros=False)  # spreads as far as windows reach
 
 
 def test_antialiased_resizing_by_factors() -> None:

@@ -124,6 +124,7 @@ SAMPLES = {
         ((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}),
         ((floats(1, 2, 6, 8),), {**WINDOW, "window": (2, 3), "column_major": True}),
         ((ints(1, 2, 8, lo=0, hi=3),), {**SPACE1, "window": (3,)}),
+        ((np.full((2, 2, 7, 9), -np.inf, np.float32),), {**WINDOW, "window": (3, 2), "lo": (2, 1), "hi": (1, 0), "dilations": (3, 1)}),
     ],
     "topk": [((floats(3, 6),), {"k": 2, "axis": 1}), ((floats(3, 6),), {"k": 3, "axis": 0, "largest": False, "part": "indices"})],
     "radix_topk": [((floats(3, 6),), {"k": 4, "axis": 1, "part": "indices"})],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from autocomp.frontends.torch.call import Call, per_axis, row
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
-from autocomp.ir.types import I64
+from autocomp.ir.sizes import content
+from autocomp.ir.types import I64, Dim, Sym
 
 
 @row("convolution", "conv1d", "conv2d", "conv3d")
@@ -17,12 +19,39 @@ def _conv(c: Call, x: Node, w: Node, bias: Node | None = None, stride: Any = 1, 
         raise c.refuse(f"pads by '{padding}'")
     strides, pads, dilations = (per_axis(n, v) for v in (stride, padding, dilation))
     groups = rest[2] if c.name == "convolution" else (rest[0] if rest else 1)
-    if c.name == "convolution" and rest[0]:
+    if isinstance(groups, Sym) and not (c.name == "convolution" and rest[0]):
+        y = _of_open_groups(c, x, w, strides, pads, dilations, groups)
+    elif c.name == "convolution" and rest[0]:
         hi = tuple(p - more for p, more in zip(pads, per_axis(n, rest[1])))
         y = c.op("conv_transpose", x, w, strides=strides, lo=pads, hi=hi, dilations=dilations, groups=groups)
     else:
         y = c.op("conv", x, w, strides=strides, lo=pads, hi=pads, dilations=dilations, groups=groups)
     return y if bias is None else c.op("add", y, c.op("reshape", bias, shape=(*bias.type.shape, *[1] * n)))
+
+
+def _of_open_groups(c: Call, x: Node, w: Node, s: Any, p: Any, d: Any, groups: Sym) -> Node:
+    """y[b, g, o, ..] = sum over i and taps of x[b, g, i, ..] w[g, o, i, ..], as where each sample has weights of its own: a product with
+    the windows of x."""
+    assert c.out is not None
+    batch, out = x.type.shape[0], c.out.shape[2:]
+    many, each, *kernel = w.type.shape
+    x = c.op("pad", x, lo=(0, 0, *p), hi=(0, 0, *p), value=0.0)
+    windows = _with_windows(c, c.op("reshape", x, shape=(batch, groups, each, *x.type.shape[2:])), out, kernel, s, d)
+    results, of = content(many)
+    if of != content(groups)[1] or results % content(groups)[0]:
+        raise c.refuse(f"{many} results do not divide into {groups} groups", "fix the dimension")
+    by = c.op("reshape", w, shape=(groups, results // content(groups)[0], each, *kernel))
+    at, taps = "xyz"[: len(out)], "uvw"[: len(out)]
+    y = c.op("einsum", by, windows, spec=f"goi{taps},bgi{''.join(map(''.join, zip(at, taps)))}->bgo{at}")
+    return c.op("reshape", y, shape=c.out.shape)
+
+
+def _with_windows(c: Call, x: Node, outs: Sequence[Dim], kernel: Sequence[Dim], s: Sequence[int], d: Sequence[int]) -> Node:
+    """x [batch, groups, channels, ..padded] with each of its last axes as (places, taps)."""
+    for j, (out, k, a, e) in enumerate(zip(outs, kernel, s, d)):
+        place = lambda axis, step, shape: c.op("mul", c.op("iota", shape=shape, axis=axis, dtype=I64.name), c.b.const(step, I64))
+        x = c.op("gather", x, c.op("add", place(0, a, (out, k)), place(1, e, (out, k))), axis=3 + 2 * j)
+    return x
 
 
 @row("convolution_backward")
@@ -84,9 +113,7 @@ def _of_weights_by_windows(c: Call, large: Node, small: Node, w: Node, s: Any, p
     n = len(sizes)
     x = c.op("pad", large, lo=(0, 0, *p), hi=(0, 0, *p), value=0.0)
     x = c.op("reshape", x, shape=(batch, groups, many // groups, *x.type.shape[2:]))  # type: ignore[operator]
-    for j, (out, k, a, e) in enumerate(zip(outs, w.type.shape[2:], s, d)):
-        place = lambda axis, step, shape: c.op("mul", c.op("iota", shape=shape, axis=axis, dtype=I64.name), c.b.const(step, I64))
-        x = c.op("gather", x, c.op("add", place(0, a, (out, k)), place(1, e, (out, k))), axis=3 + 2 * j)
+    x = _with_windows(c, x, outs, w.type.shape[2:], s, d)
     by = c.op("reshape", small, shape=(batch, groups, few // groups, *outs))  # type: ignore[operator]
     at, taps = "xyz"[:n], "uvw"[:n]
     y = c.op("einsum", by, x, spec=f"bgo{at},bgi{''.join(map(''.join, zip(at, taps)))}->goi{taps}")

@@ -63,6 +63,7 @@ DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16
          "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
 
 
+NUMBERS = ("tril", "triu")  # operators whose arguments that are sizes are numbers to compute with
 NOT_VALUES = ("device", "layout", "pin_memory", "memory_format", "dtype")  # arguments that say where, or what the result's type says
 
 
@@ -277,7 +278,7 @@ class Reader:
         if lower is None and not paired:
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
-        kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") else {}
+        kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") and name not in NUMBERS else {}
         of = node.args[0].meta["val"].shape[node.args[1] if len(node.args) > 1 else 0] if name == "slice" else None
         args = [self.argument(a, where, k, of) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}

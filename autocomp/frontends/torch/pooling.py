@@ -10,9 +10,10 @@ import numpy as np
 from autocomp.budget import check_table
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.torch.call import Call, per_axis, row
+from autocomp.ir.monoids import neutral
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import linear, quotient, size_of, summed, total
-from autocomp.ir.types import F32, I64, SHORT_FLOATS, Dim
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, Dim, Sym
 
 
 def _batched(c: Call, x: Node, n: int) -> Node:
@@ -59,8 +60,38 @@ def _max_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 
         return y
     if 1 not in c.read:
         return y, None
+    if any(isinstance(size, Sym) for size in full.type.shape[1:]):
+        return y, _as_given(c, _places_of_largest(c, full, y if y.type.rank == full.type.rank else _batched(c, y, n), k, s, p, d), x)
     at = c.op("maxpool_index", full, **window)  # counts over all channels, torch within one
     return y, _as_given(c, c.op("mod", at, c.b.const(prod(full.type.shape[2:]), I64)), x)  # type: ignore[arg-type]
+
+
+def _places_of_largest(c: Call, x: Node, y: Node, k: Any, s: Any, p: Any, d: Any) -> Node:
+    """Where in an image of open size each window's largest element lies: windows as dimensions of their own, in which the first and the
+    last element that lies within the image also stand for those before and behind."""
+    n, number = len(k), lambda v: c.b.const(v, I64)
+    extents = [c.op("extent", x, axis=2 + j, dtype=I64.name) for j in range(n)]
+
+    def place(j: int, o: Node, tap: Node) -> Node:
+        """Along an axis, for the number of a window and of an element in it."""
+        start = c.op("sub", c.op("mul", o, number(s[j])), number(p[j]))
+        first = c.op("max", c.op("floordiv", c.op("sub", number(d[j] - 1), start), number(d[j])), number(0))
+        last = c.op("floordiv", c.op("sub", c.op("sub", extents[j], number(1)), start), number(d[j]))
+        return c.op("add", start, c.op("mul", c.op("min", c.op("max", tap, first), last), number(d[j])))
+
+    for j in range(n):
+        shape = (y.type.shape[2 + j], k[j])
+        o, tap = (c.op("iota", shape=shape, axis=axis, dtype=I64.name) for axis in (0, 1))
+        x = c.op("gather", x, place(j, o, tap), axis=2 + 2 * j)
+    x = c.op("transpose", x, perm=(0, 1, *range(2, 2 + 2 * n, 2), *range(3, 3 + 2 * n, 2)))
+    x = c.op("reshape", x, shape=(*y.type.shape, prod(k)))
+    at = c.op("reduce_argmax", x, axes=(n + 2,), keepdims=False)
+    total: Node = number(0)
+    for j in range(n):
+        tap = c.op("mod", c.op("floordiv", at, number(prod(k[j + 1 :]))), number(k[j]))
+        o = c.op("iota", shape=y.type.shape, axis=2 + j, dtype=I64.name)
+        total = c.op("add", c.op("mul", total, extents[j]), place(j, o, tap))
+    return total
 
 
 def _spatial(c: Call) -> int:
@@ -132,7 +163,7 @@ def _adaptive_avg(c: Call, x: Node, size: Any) -> Node:
     if all(s == 1 for s in given):
         return c.op("reduce_mean", x, axes=last, keepdims=True)
     if any(not isinstance(d, int) for d in x.type.shape[-n:]):
-        return _adaptive_open(c, x, given, n)
+        return _adaptive_open(c, x, n)
     sizes, shape = _adaptive_sizes(c, x, size)
     if 0 not in sizes and not any(a % b for a, b in zip(shape, sizes)):
         k = tuple(a // b for a, b in zip(shape, sizes))
@@ -155,35 +186,40 @@ def _adaptive_avg(c: Call, x: Node, size: Any) -> Node:
     return c.cast(c.op("div", total, c.array(counts.astype(wide.type.dtype.numpy))), x.type.dtype)
 
 
-def _adaptive_open(c: Call, x: Node, given: Any, n: int) -> Node:
-    """Over symbolic sizes, axis by axis: each window is a mask over the axis."""
-    assert c.out is not None
-    y = c.cast(x, F32) if x.type.dtype in SHORT_FLOATS else x
+def _adaptive_open(c: Call, x: Node, n: int) -> Node:
+    """The mean, or the largest, of symbolic sizes, axis by axis: each window is a mask over the axis."""
+    sizes = (c.out if c.out is not None else c.outs[0]).shape
+    largest = "max" in c.name
+    y = c.cast(x, F32) if x.type.dtype in SHORT_FLOATS and not largest else x
+    rest = c.b.const(neutral("max", y.type.dtype) if largest else 0, y.type.dtype)
     for j in range(n):
         axis = y.type.rank - n + j
-        d, out = y.type.shape[axis], c.out.shape[axis]
+        d, out = y.type.shape[axis], sizes[axis]
         if d == out:
             continue
         if not isinstance(out, int):
-            raise c.refuse(f"pools symbolic dimensions of {x.type} to {c.out}", "fix the dimension")
+            raise c.refuse(f"pools symbolic dimensions of {x.type} to {out}", "fix the dimension")
         number = lambda v: c.b.const(v, I64)
         o, i = (c.op("iota", shape=(out, d), axis=k, dtype=I64.name) for k in (0, 1))
         length = c.op("extent", y, axis=axis, dtype=I64.name)
         begin = c.op("floordiv", c.op("mul", o, length), number(out))
         after = c.op("floordiv", c.op("add", c.op("mul", c.op("add", o, number(1)), length), number(out - 1)), number(out))
         inside = c.op("and", c.op("ge", i, begin), c.op("lt", i, after))
-        count = c.op("reduce_sum", c.cast(inside, I64), axes=(1,), keepdims=True)
         behind = [1] * (y.type.rank - axis - 1)
         apart = c.op("reshape", y, shape=(*y.type.shape[:axis], 1, *y.type.shape[axis:]))
-        chosen = c.op("where", c.op("reshape", inside, shape=(out, d, *behind)), apart, c.b.const(0, y.type.dtype))
-        total = c.op("reduce_sum", chosen, axes=(axis + 1,), keepdims=False)
-        y = c.op("div", total, c.cast(c.op("reshape", count, shape=(out, *behind)), y.type.dtype))
+        chosen = c.op("where", c.op("reshape", inside, shape=(out, d, *behind)), apart, rest)
+        y = c.op("reduce_max" if largest else "reduce_sum", chosen, axes=(axis + 1,), keepdims=False)
+        if not largest:
+            count = c.op("reduce_sum", c.cast(inside, I64), axes=(1,), keepdims=True)
+            y = c.op("div", y, c.cast(c.op("reshape", count, shape=(out, *behind)), y.type.dtype))
     return c.cast(y, x.type.dtype)
 
 
 @row("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_max(c: Call, x: Node, size: Any) -> Any:
     n = _spatial(c)
+    if 1 not in c.read and any(isinstance(d, Sym) for d in x.type.shape[-n:]):
+        return _adaptive_open(c, x, n), None
     sizes, shape = _adaptive_sizes(c, x, size)
     y, spans, longest = _windows(c, x, sizes)
     lead = x.type.rank - n

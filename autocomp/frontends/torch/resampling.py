@@ -164,25 +164,30 @@ def _antialiased(kernel: Callable[[np.ndarray], np.ndarray], reach: float) -> Ca
                 raise c.refuse(f"resizes the symbolic dimension {axis} of {x.type} with antialiasing", "fix the dimension")
             if n == out:
                 continue
-            check_table(n * out, c.where)
             factor = given[k] if k < len(given) else None
             scale = (n - 1) / (out - 1) if align and out > 1 else 0.0 if align else 1 / factor if factor else n / out
-            weights = c.array(_means(n, out, scale, kernel, reach).astype(y.type.dtype.numpy))
-            y = c.op("matmul", weights, y) if axis == x.type.rank - 2 else c.op("matmul", y, c.op("transpose", weights, perm=(1, 0)))
+            y = _means(c, y, axis, out, scale, kernel, reach)
         return c.cast(y, d)
 
     return lower
 
 
-def _means(n: int, out: int, scale: float, kernel: Callable[[np.ndarray], np.ndarray], reach: float) -> np.ndarray:
-    """What each of n elements weighs in each of `out`, whose rows add up to 1."""
-    wide = max(scale, 1.0)
+def _means(c: Call, x: Node, axis: int, out: int, scale: float, kernel: Callable[[np.ndarray], np.ndarray], reach: float) -> Node:
+    """`out` means along an axis, each of the elements in a window of it, whose weights add up to 1."""
+    n, wide = int(x.type.shape[axis]), max(scale, 1.0)  # type: ignore[arg-type]
     centre = (scale * (np.arange(out) + 0.5))[:, None]
-    first = np.maximum(np.trunc(centre - reach * wide + 0.5), 0)
-    behind = np.minimum(np.trunc(centre + reach * wide + 0.5), n)
-    j = np.arange(n)[None]
-    w = np.where((j >= first) & (j < behind), kernel(np.abs((j - centre + 0.5) / wide)), 0.0)
-    return w / w.sum(1, keepdims=True)
+    first = np.maximum(np.trunc(centre - reach * wide + 0.5), 0).astype(np.int64)
+    behind = np.minimum(np.trunc(centre + reach * wide + 0.5), n).astype(np.int64)
+    most = int((behind - first).max())
+    check_table(out * most, c.where)
+    j = first + np.arange(most)
+    w = np.where(j < behind, kernel(np.abs((j - centre + 0.5) / wide)), 0.0)
+    form = (out, most, *[1] * (x.type.rank - axis - 1))
+    y = c.op("gather", x, c.array(np.minimum(j, behind - 1)), axis=axis)
+    if not (j < behind).all():  # what no window holds counts for nothing, also where it is NaN
+        y = c.op("where", c.array((j < behind).reshape(form)), y, c.b.const(0, x.type.dtype))
+    y = c.op("mul", y, c.array((w / w.sum(1, keepdims=True)).reshape(form).astype(x.type.dtype.numpy)))
+    return c.op("reduce_sum", y, axes=(axis + 1,), keepdims=False)
 
 
 row("_upsample_bilinear2d_aa")(_antialiased(_tent, 1.0))

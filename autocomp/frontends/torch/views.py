@@ -304,11 +304,22 @@ def _arange(c: Call, *args: Any, **__: Any) -> Node:
     return x if one(start, 0) else c.op("add", x, c.value(start, c.out.dtype))
 
 
+@row("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window")
+def _window(c: Call, *given: Any, **_: Any) -> Node:
+    """A window's weights, which torch computes from numbers."""
+    import torch
+
+    assert c.out is not None
+    if not all(isinstance(v, (int, float)) for v in given):
+        raise c.refuse(f"has {c.out} weights", "fix the dimension")
+    return c.array(getattr(torch, c.name)(*given, dtype=torch.float64).numpy().astype(c.out.dtype.numpy))
+
+
 @row("tril", "triu")
-def _triangle(c: Call, x: Node, diagonal: int = 0) -> Node:
+def _triangle(c: Call, x: Node, diagonal: int | Node = 0) -> Node:
     shape, rank = x.type.shape, x.type.rank
     i, j = (c.op("iota", shape=shape[-2:], axis=k, dtype=I64.name) for k in (0, 1))
-    keep = c.op("le" if c.name == "tril" else "ge", c.op("sub", j, i), c.b.const(diagonal, I64))
+    keep = c.op("le" if c.name == "tril" else "ge", c.op("sub", j, i), c.value(diagonal, I64))
     keep = keep if rank == 2 else c.op("broadcast", keep, shape=shape)
     return c.op("where", keep, x, c.b.const(0, x.type.dtype))
 

@@ -18,7 +18,7 @@ import numpy as np
 from autocomp.budget import check_table
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Comprehension, Expr, Index, Map, Read, Reduce
+from autocomp.ir.body import Axis, Comprehension, Const, Expr, Index, Map, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import contracted, widened
 from autocomp.ir.ops.table import Op, register
@@ -295,9 +295,18 @@ def _index_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     index, guard = _positions(t[0], a, places, taps)
     here = (aff("i0"), aff("i1"), *index)
     read = Read(t[0].dtype, 0, here, guard, float(_lowest(t[0].dtype.numpy)) if guard else 0.0)
-    flat = sum((i * k for i, k in zip(here, _steps(t[0], a))), Aff())
+    steps = _steps(t[0], a)
+    flat: Expr = Index(I64, sum((i * k for i, k in zip(here, steps)), Aff()))
+    if any(a["lo"]):  # padding before a window's first element has that one's number: where all are the lowest, it is the answer
+        firsts = [aff(o.name) * s - lo for o, s, lo in zip(places, a["strides"], a["lo"])]
+        firsts = [b - (b // d) * d if d > 1 else Aff() for b, d in zip(firsts, a["dilations"])]
+        inside = [Map(I64, "max", (Index(I64, i), Index(I64, f))) for i, f in zip(index, firsts)]
+        parts = [Map(I64, "mul", (i, Const(I64, k))) for i, k in zip(inside, steps[2:])]
+        flat = Index(I64, aff("i0") * steps[0] + aff("i1") * steps[1])
+        for part in parts:
+            flat = Map(I64, "add", (flat, part))
     axes = (Axis("i0", out.shape[0]), Axis("i1", out.shape[1]), *places)
-    return Comprehension(axes, Reduce(I64, "argmax", taps, (read, Index(I64, flat)), "i"))
+    return Comprehension(axes, Reduce(I64, "argmax", taps, (read, flat), "i"))
 
 
 def _index_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
