@@ -161,10 +161,13 @@ def has_end(e: Expr) -> bool:
 
 
 def _picks(e: Expr, made: dict[str, list[Stmt]]) -> bool:
-    """where(a == b or a is no number, x, end) for the largest or smallest b of a: of each row one element at least is not the end."""
+    """where(a == b or a is no number, x, end) for the largest or smallest b of a: of each row one element at least is not the end. The
+    same where an index says so, as b is of elements that there are."""
     if not (isinstance(e, Map) and e.fn == "where" and isinstance(e.operands[2], Const) and not has_end(e.operands[1])):
         return False
-    c = e.operands[0]
+    c, x = e.operands[:2]
+    if isinstance(x, Value) and _of_indices(c):
+        return all(isinstance(s.expr, Expr) and _picks(s.expr, made) for s in made.get(x.name, ()))
     if not (isinstance(c, Map) and c.fn == "or" and all(isinstance(x, Map) and isinstance(x.operands[0], Value) for x in c.operands)):
         return False
     same, none = c.operands
@@ -178,6 +181,10 @@ def _picks(e: Expr, made: dict[str, list[Stmt]]) -> bool:
     return a.name in of or any(a.name in s.srcs for s in folded)
 
 
+def _of_indices(e: Expr) -> bool:
+    return isinstance(e, Inside) or (isinstance(e, Map) and all(isinstance(a, (Index, Const)) for a in e.operands) and e.fn in TRUTHS)
+
+
 def _is_held(n: int, d: DType) -> bool:
     """Whether single precision has a number, or it is an end of its type."""
     return abs(n) <= EXACT or (d.is_int and n in (2 ** (d.bits - (d.kind == "i")) - 1, -(2 ** (d.bits - 1))))
@@ -187,8 +194,8 @@ def computed(e: Expr, h: Held) -> bool:
     """Whether single precision computes an integer or a truth value exactly. Raises nothing: what it is made of may still be refused."""
     if isinstance(e, Value):
         return e.name in h.floats if not e.dtype.is_float else True
-    if isinstance(e, Inside) or (isinstance(e, Map) and all(isinstance(a, (Index, Const)) for a in e.operands) and e.fn in TRUTHS):
-        return True  # of indices
+    if _of_indices(e):
+        return True
     if isinstance(e, Const):
         return e.dtype.is_float or _is_held(int(e.value), e.dtype)
     if isinstance(e, Index):

@@ -43,6 +43,18 @@ def test_no_number_is_first(tmp_path):
     np.testing.assert_array_equal(got["least"], x.argmin(1))
 
 
+@needs_compiler
+def test_rows_that_pass_by_in_chunks_the_last_of_which_ends_within(tmp_path):
+    """Past the end stands what counts least, and where nothing counts more the row's first element is the one."""
+    program = places((4, 40003), 1)
+    program.executor = AscendExecutor(program, tmp_path)
+    x = np.random.default_rng(3).standard_normal((4, 40003)).astype("f4")
+    x[0, -1], x[0, 9000], x[1], x[2], x[3, 40002] = 9, -9, -np.inf, np.inf, np.nan
+    got = program.run({"x": x})
+    np.testing.assert_array_equal(got["most"], x.argmax(1))
+    np.testing.assert_array_equal(got["least"], x.argmin(1))
+
+
 def test_an_end_that_may_be_the_result_stays_with_the_scalar_unit():
     """The first index where a truth value is set, or the type's largest number: that number is none of single precision."""
     text = ("graph g\ninput m: bool[5, 70]\n%0 = iota(shape=[5, 70], axis=1)\n%1 = where(m, %0, const(9223372036854775807, i64))\n"
