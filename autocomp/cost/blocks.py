@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil, hypot, log2, prod
+from operator import attrgetter
+from typing import Any
 
 from autocomp.cost import lanes, reductions, schemes
 from autocomp.cost.chip import F32, Chip
@@ -25,14 +27,35 @@ WARP_ROWS, WIDEST_ROW = int(constant("warp_rows")), int(constant("team_columns")
 _Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool, int, tuple[int, int]]
 
 
+@dataclass(frozen=True)
+class _Run:
+    """How the blocks of a schedule run, and what that takes whatever is in flight: waves of blocks; those at once on the chip, and of a
+    core; seconds of the units, of operands through L2, and of what nothing hides."""
+
+    waves: int
+    at_once: int
+    beside: int
+    cost: Cost
+    near: float
+    start: float
+
+
+# threads, instruction: a thread's results, its registers for them, the share of the rate that these allow; by blocks of a core, and those
+# at once, what they hide
+_Pieces = dict[tuple[int, str], tuple[tuple[int, int], int, float, dict[tuple[int, int], float]]]
+# what a schedule's run depends on beside its tile and its blocks of a core
+_RUN = attrgetter("threads", "instruction", "roles", "workers", "resident", "cluster", "cluster_split_k", "persistent", "ping_pong",
+                  "stream_k", "directives")  # fmt: skip
+
+
 @dataclass
 class _Tiled:
-    """A tile and what the schedules that have it share: roofs by blocks; for threads and the instruction a thread's results, its registers
-    for them, the share of the rate that these allow, and by blocks of a core, and those at once, what they hide."""
+    """A tile and what the schedules that have it share: roofs by blocks, pieces, runs."""
 
     tile: Tile
     roofs: dict[int, Callable[[float, float], Cost]] = field(default_factory=dict)
-    pieces: dict[tuple[int, str], tuple[tuple[int, int], int, float, dict[tuple[int, int], float]]] = field(default_factory=dict)
+    pieces: _Pieces = field(default_factory=dict)
+    runs: dict[Any, _Run] = field(default_factory=dict)
 
 
 class BlockModel:
@@ -40,97 +63,166 @@ class BlockModel:
 
     Beyond the roofline: operands of a contraction reach a core once a tile, through L2; partial lines move whole; a ring of copies
     that is too short leaves the matrix unit waiting; the last wave of blocks leaves cores idle. What depends on the tile alone is
-    computed once for the many schedules that share it.
+    computed once for the many schedules that share it, and of those that differ in the slots of their rings how their blocks run.
     """
 
     def __init__(self, d: Demand, chip: Chip) -> None:
-        self.d, self.chip = d, chip
+        self.d, self.chip, self.form = d, chip, d.roles.form
+        self.lanes = lanes.by_lanes(chip, d.work.matrix_dtype)
         self._tiles: dict[_Key, _Tiled] = {}
         self._uneven: dict[_Key, Tile] = {}
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
-        chip, w, form = self.chip, self.d.work, self.d.roles.form
-        of = chip.numbers
-        direct = s.instruction == "direct"
-        by_lanes = form == "contract" and not direct and s.roles == "single" and lanes.by_lanes(chip, w.matrix_dtype)
-        even = lanes.even(s, chip) if by_lanes else (0, 0)
-        key = (s.tile, s.roles == "warp_specialise", s.persistent, direct, s.threads if form == "reduce" else 0, even)
+        chip, d, known = self.chip, self.d, self._known(s)
+        t, run = known.tile, self._run(s, known)
+        cost, start = run.cost, run.start
+        terms = {cost.bound: cost.seconds - chip.launch, "l2": run.near, "latency": reductions.waiting(s, chip, d, t)}
+        if s.instruction == "direct":
+            terms["latency"], behind = _direct_waiting(s, chip, d, t)
+            start += behind
+        elif self.form == "contract":
+            self._ring(s, run, t, terms)
+        if self.form == "map":
+            terms["narrow accesses"] = _narrow_accesses(s, chip, d)
+            start += _one_by_one(s, chip, d) + _in_bursts(s, chip, d)
+        elif self.form == "online":
+            start = self._online(s, run, t, terms)
+        elif self.form == "reduce":
+            start += reductions.meetings(s, chip, d, t)
+            start += reductions.alone(s, chip, d, t, dict(cost.parts)) + reductions.carried(s, chip, d, t)
+        elif t.shape:
+            start += self._gaps(s, run, t, terms)
+        leaves = _behind(s, chip, t, run.waves) if self.form == "contract" else 0.0  # a tile's results
+        leaves += schemes.lost(s, chip, d, t, run.waves) if s.roles == "warp_specialise" else 0.0
+        # they leave beside the next tile's products where there is room for the sums of two
+        start += max(0.0, leaves - dict(cost.parts)["matrix unit"]) if schemes.two_sums(s, chip, t) else leaves
+        bound = max(terms, key=lambda x: terms[x])
+        seconds = terms[bound] + chip.numbers["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
+        return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
+
+    def _known(self, s: Schedule) -> _Tiled:
+        """What is known of a schedule's tile."""
+        even = lanes.even(s, self.chip) if self._by_lanes(s) else (0, 0)
+        key = (s.tile, s.roles == "warp_specialise", s.persistent, s.instruction == "direct", s.threads if self.form == "reduce" else 0,
+               even)  # fmt: skip
         known = self._tiles.get(key)
         if known is None:
             known = self._tiles[key] = _Tiled(self._tile(s, key, even))
+        return known
+
+    def _by_lanes(self, s: Schedule) -> bool:
+        """Whether a schedule's products are multiplied by lanes."""
+        return self.lanes and self.form == "contract" and s.roles == "single" and s.instruction != "direct"
+
+    def _run(self, s: Schedule, known: _Tiled) -> _Run:
+        """How a schedule's blocks run: computed once for those that differ in the slots of their rings, where that leaves a core as many
+        blocks."""
+        beside = self._beside(s, known)
+        slots = s.stages if s.instruction == "direct" or s.cluster_split_k > 1 else 0
+        key = beside, slots, _RUN(s)
+        run = known.runs.get(key)
+        if run is None:
+            run = known.runs[key] = self._as_run(s, known, beside)
+        return run
+
+    def _beside(self, s: Schedule, known: _Tiled) -> int:
+        """Blocks that share a core."""
         t = known.tile
-        at_once = chip.cores * (_direct_beside(s, chip, self.d, t) if direct else s.resident)
+        if self.form != "contract":
+            return s.resident
+        if s.instruction == "direct":
+            return _direct_beside(s, self.chip, self.d, t)
+        return _beside(s, self.chip, t, self._piece(s, known)[1] if self._by_lanes(s) else prod(t.shape[:2]) / s.threads)
+
+    def _as_run(self, s: Schedule, known: _Tiled, beside: int) -> _Run:
+        t, chip, d, form = known.tile, self.chip, self.d, self.form
+        of, direct = chip.numbers, s.instruction == "direct"
+        at_once = chip.cores * (_direct_beside(s, chip, d, t) if direct else s.resident)
         pair = s.cluster if s.cluster_split_k == 1 and form != "reduce" else 1
         side_by_side = t.tiles // t.beside * -(-t.beside // pair) * pair if pair > 1 else t.tiles  # those without a tile take cores, too
         blocks = -(-t.tiles // at_once) * at_once if s.stream_k else side_by_side * (s.cluster if form == "reduce" else s.cluster_split_k)
-        roof = known.roofs.get(blocks)
-        if roof is None:
-            grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
-            vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
-            if t.shape and lanes.by_lanes(chip, w.matrix_dtype):  # part of what lanes issue
-                copies = 0.0
-            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
-                        copies)  # fmt: skip
-            roof = known.roofs[blocks] = timer(work, chip)
-        by_lanes = by_lanes and bool(t.shape)
-        beside = s.resident
-        if by_lanes:
-            beside, eff = self._by_lanes(s, known, blocks)
-        else:
-            if form == "contract":
-                beside = _direct_beside(s, chip, self.d, t) if direct else _beside(s, chip, t, prod(t.shape[:2]) / s.threads)
-            eff = _matrix_share(s, chip, w.matrix_dtype, self._narrow(s, t), beside) if t.shape else w.matrix_eff
-        if form == "online":
-            eff = 1.0 if s.roles == "warp_specialise" else of["warp_matrix"]
-        team = TEAM_ROWS * (1 if form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
-        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
-        matrix *= schemes.depth_left(s, chip, self.d, t)
-        waves = -(-blocks // (_clusters(s, chip, self.d, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
+        waves = -(-blocks // (_clusters(s, chip, d, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
         if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
             more *= max(1 / of["top_clock"], min(1.0, blocks / chip.cores))
-        cost = roof(matrix * more, eff)
-        first = of["block"]
-        start = first * (1 + of["overlap"] * min(waves - 1, 8)) + (of["cluster"] if pair > 1 and t.shape else 0.0)
+        cost = self._roof(known, blocks, direct)(self._matrix(s, t) * more, self._efficiency(s, known, blocks, beside))
+        start = of["block"] * (1 + of["overlap"] * min(waves - 1, 8)) + (of["cluster"] if pair > 1 and t.shape else 0.0)
         start += of["stay"] * s.persistent
         start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0
         near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
-        start += behind
-        leaves = 0.0  # a tile's results; beside the next one's products where there is room for the sums of two
-        terms = {cost.bound: cost.seconds - chip.launch, "l2": near, "latency": reductions.waiting(s, chip, self.d, t)}
-        if form == "map":
-            terms["narrow accesses"] = _narrow_accesses(s, chip, self.d)
-            start += _one_by_one(s, chip, self.d) + _in_bursts(s, chip, self.d)
-        if direct:
-            terms["latency"], behind = _direct_waiting(s, chip, self.d, t)
-            start += behind
-        elif form == "contract":  # a slot of the ring is filled once a latency
-            steps = t.tiles * t.steps / at_once if s.stream_k else -(-waves // beside) * t.steps / s.cluster_split_k
-            terms["latency"] = steps * _slot(s, chip, t, cost)
-            if any(self.d.making) and s.roles == "single" and not by_lanes:
-                terms["making factors"] = _making(s, chip, self.d, beside)
-        if form == "online":
-            if cost.bound in UNITS:  # they are part of the turns
-                del terms[cost.bound]
-            turns = _turns(s, chip, self.d, t, dict(cost.parts))
-            rounds = 1 if s.persistent else max(1.0, waves / _room(s, chip, t)) if _few(s, t) else waves / s.resident
-            terms["latency"], start = (turns**of["near_norm"] + near**of["near_norm"]) ** (1 / of["near_norm"]), first * rounds
-            terms["l2"] = 0.0
-        elif form == "reduce":
-            start += reductions.meetings(s, chip, self.d, t)
-            start += reductions.alone(s, chip, self.d, t, dict(cost.parts)) + reductions.carried(s, chip, self.d, t)
-        elif t.shape:
-            if s.roles == "warp_specialise" and (stores := schemes.passed_on(s, chip, self.d, t)):
-                terms["stores"] = stores
-            leaves = _behind(s, chip, t, waves)
-            start += of["ping_pong_gap"] * max(0.0, near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
-            start += of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0
-        leaves += schemes.lost(s, chip, self.d, t, waves) if s.roles == "warp_specialise" else 0.0
-        start += max(0.0, leaves - dict(cost.parts)["matrix unit"]) if schemes.two_sums(s, chip, t) else leaves
-        bound = max(terms, key=lambda x: terms[x])
-        seconds = terms[bound] + of["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
-        return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
+        return _Run(waves, at_once, beside, cost, near, start + behind)
+
+    def _roof(self, known: _Tiled, blocks: int, direct: bool) -> Callable[[float, float], Cost]:
+        """The units' time of a tile's work by matrix operations and the share of their rate."""
+        roof = known.roofs.get(blocks)
+        if roof is None:
+            t, w = known.tile, self.d.work
+            grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
+            vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
+            if t.shape and self.lanes:  # part of what lanes issue
+                copies = 0.0
+            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
+                        copies)  # fmt: skip
+            roof = known.roofs[blocks] = timer(work, self.chip)
+        return roof
+
+    def _matrix(self, s: Schedule, t: Tile) -> float:
+        """Matrix operations that a schedule's instructions make of a tile's, those of padded rows among them."""
+        team = TEAM_ROWS * (1 if self.form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
+        matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
+        return matrix * schemes.depth_left(s, self.chip, self.d, t)
+
+    def _efficiency(self, s: Schedule, known: _Tiled, blocks: int, beside: int) -> float:
+        """Share of the matrix rate that a schedule's blocks reach."""
+        t, chip = known.tile, self.chip
+        if self.form == "online":
+            return 1.0 if s.roles == "warp_specialise" else chip.numbers["warp_matrix"]
+        if not t.shape:
+            return self.d.work.matrix_eff
+        if not self._by_lanes(s):
+            return _matrix_share(s, chip, self.d.work.matrix_dtype, self._narrow(s, t), beside)
+        piece, registers, share, hidden = self._piece(s, known)
+        at = -(-blocks // chip.cores), beside
+        if at not in hidden:
+            hidden[at] = lanes.hidden(s, chip, self.d, piece, registers, *at)
+        return share * hidden[at]
+
+    def _piece(self, s: Schedule, known: _Tiled) -> tuple[tuple[int, int], int, float, dict[tuple[int, int], float]]:
+        """A thread's part of a tile's results where lanes multiply."""
+        t, chip, mine = known.tile, self.chip, (s.threads, s.instruction)
+        found = known.pieces.get(mine)
+        if found is None:
+            piece = lanes.piece(s, chip, t.rows, t.columns)
+            found = known.pieces[mine] = (piece, lanes.registers(self.d, piece),
+                                          lanes.share(s, chip, self.d, t.rows, t.columns, piece), {})  # fmt: skip
+        return found
+
+    def _ring(self, s: Schedule, run: _Run, t: Tile, terms: dict[str, float]) -> None:
+        """Adds what a product's ring of copies allows, a slot of which is filled once a latency, and what making factors takes."""
+        steps = t.tiles * t.steps / run.at_once if s.stream_k else -(-run.waves // run.beside) * t.steps / s.cluster_split_k
+        terms["latency"] = steps * _slot(s, self.chip, t, run.cost)
+        if any(self.d.making) and s.roles == "single" and not self._by_lanes(s):
+            terms["making factors"] = _making(s, self.chip, self.d, run.beside)
+
+    def _online(self, s: Schedule, run: _Run, t: Tile, terms: dict[str, float]) -> float:
+        """Puts the turns of an online contraction among the terms, in which its arithmetic and its copies are; returns its start."""
+        of, cost = self.chip.numbers, run.cost
+        if cost.bound in UNITS:  # they are part of the turns
+            del terms[cost.bound]
+        turns = _turns(s, self.chip, self.d, t, dict(cost.parts))
+        rounds = 1 if s.persistent else max(1.0, run.waves / _room(s, self.chip, t)) if _few(s, t) else run.waves / s.resident
+        terms["latency"] = (turns**of["near_norm"] + run.near ** of["near_norm"]) ** (1 / of["near_norm"])
+        terms["l2"] = 0.0
+        return of["block"] * rounds
+
+    def _gaps(self, s: Schedule, run: _Run, t: Tile, terms: dict[str, float]) -> float:
+        """Adds a product's stores that pass beside the next tile's products; returns the seconds in which its rings run dry."""
+        of = self.chip.numbers
+        if s.roles == "warp_specialise" and (stores := schemes.passed_on(s, self.chip, self.d, t)):
+            terms["stores"] = stores
+        gap = of["ping_pong_gap"] * max(0.0, run.near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
+        return gap + (of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0)
 
     def _tile(self, s: Schedule, key: _Key, even: tuple[int, int]) -> Tile:
         """A schedule's tile; of those that differ in what their sides are multiples of, the rest is computed once."""
@@ -139,20 +231,6 @@ class BlockModel:
         if t is None:
             t = self._uneven[whole] = tile_of(self.d, dict(s.tile), self.chip, patches, s.persistent, s.threads)
         return padded(t, self.d, dict(s.tile), self.chip, patches, even) if any(even) else t
-
-    def _by_lanes(self, s: Schedule, known: _Tiled, blocks: int) -> tuple[int, float]:
-        """Blocks that share a core where lanes multiply, and the share of the rate that they reach."""
-        t, chip, d, mine = known.tile, self.chip, self.d, (s.threads, s.instruction)
-        found = known.pieces.get(mine)
-        if found is None:
-            piece = lanes.piece(s, chip, t.rows, t.columns)
-            found = known.pieces[mine] = piece, lanes.registers(d, piece), lanes.share(s, chip, d, t.rows, t.columns, piece), {}
-        piece, registers, share, hidden = found
-        beside = _beside(s, chip, t, registers)
-        at = -(-blocks // chip.cores), beside
-        if at not in hidden:
-            hidden[at] = lanes.hidden(s, chip, d, piece, registers, *at)
-        return beside, share * hidden[at]
 
     def _through_l2(self, s: Schedule, t: Tile, blocks: int, at_once: int, pair: int, over: float, beside: int,
                     cost: Cost) -> tuple[float, float]:  # fmt: skip
