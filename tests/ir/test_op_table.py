@@ -116,7 +116,8 @@ SAMPLES = {
     "pad_edge": [((floats(2, 3),), {"lo": (0, 2), "hi": (1, 1)}), ((floats(4),), {"lo": (-1,), "hi": (3,)})],
     "pad_reflect": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 2)}), ((floats(3),), {"lo": (7,), "hi": (6,)}),
                     ((ints(5),), {"lo": (-2,), "hi": (-3,)}), ((floats(1),), {"lo": (2,), "hi": (1,)})],
-    "pad_wrap": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 5)}), ((floats(4),), {"lo": (2,), "hi": (-1,)})],
+    "pad_wrap": [((floats(4, 3),), {"lo": (3, 0), "hi": (2, 5)}), ((floats(4),), {"lo": (2,), "hi": (-1,)}),
+                 ((floats(2, 1),), {"lo": (1, 2), "hi": (4, 1)})],
     "cumprod": [((floats(3, 5),), {"axis": 1}), ((floats(3, 5, dtype="f2"),), {"axis": 0, "exclusive": True, "reverse": True})],
     "cummax": [((floats(3, 5),), {"axis": 1}), ((ints(3, 5),), {"axis": 0, "exclusive": True, "reverse": True})],
     "cummin": [((floats(3, 5, dtype="f2"),), {"axis": 0, "reverse": True}), ((ints(4),), {"axis": 0, "exclusive": True})],
@@ -125,6 +126,8 @@ SAMPLES = {
         ((floats(1, 2, 6, 8),), {**WINDOW, "window": (2, 3), "column_major": True}),
         ((ints(1, 2, 8, lo=0, hi=3),), {**SPACE1, "window": (3,)}),
         ((np.full((2, 2, 7, 9), -np.inf, np.float32),), {**WINDOW, "window": (3, 2), "lo": (2, 1), "hi": (1, 0), "dilations": (3, 1)}),
+        ((np.zeros((1, 2, 8), "u1"),), {**SPACE1, "window": (3,)}),  # as large as the border
+        ((np.full((2, 4, 7, 9), -np.inf),), {**WINDOW, "window": (3, 3)}),
     ],
     "topk": [((floats(3, 6),), {"k": 2, "axis": 1}), ((floats(3, 6),), {"k": 3, "axis": 0, "largest": False, "part": "indices"})],
     "radix_topk": [((floats(3, 6),), {"k": 4, "axis": 1, "part": "indices"})],

@@ -13,12 +13,12 @@ from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
-KINDS = {"f32": "f4", "f64": "f8", "f16": "f2", "i32": "i4", "i64": "i8", "u8": "u1"}
+KINDS = {"f32": "f4", "f64": "f8", "f16": "f2", "i32": "i4", "i64": "i8", "u8": "u1", "i8": "i1"}
 
 
 @pytest.mark.parametrize(("op", "kind"), [
     ("cumsum", "f32"), ("cumsum", "i64"), ("cumsum", "f64"), ("cumsum", "i32"), ("cumprod", "f32"), ("cummax", "f32"), ("cummax", "f16"),
-    ("cummax", "i64"), ("cummin", "f32"), ("cummin", "u8"),
+    ("cummax", "i64"), ("cummin", "f32"), ("cummin", "u8"), ("cummin", "i8"),
 ])  # fmt: skip
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_every_scan_along_every_axis(op, kind, axis):

@@ -151,7 +151,12 @@ def _pad_decompose(source: Source) -> Callable[..., Any]:
             return wrapped(b, x, tuple(others))
         check_table(x.type.shape[axis] + lo + hi, "pad")
         parts = []
-        for start, _, count in _runs(_positions(source, x.type.shape[axis], lo, hi)) or [(0, 1, 0)]:
+        if x.type.shape[axis] == 1:
+            inner = wrapped(b, x, tuple(others))
+            return b.op("broadcast", inner, shape=(*inner.type.shape[:axis], 1 + lo + hi, *inner.type.shape[axis + 1 :]))
+        at = _positions(source, x.type.shape[axis], lo, hi)
+        rounds = np.split(at, np.flatnonzero(np.diff(at) != 1) + 1)
+        for start, count in ((int(run[0]) if len(run) else 0, len(run)) for run in rounds):
             spans = [(start, start + count) if k == axis else (0, d) for k, d in enumerate(x.type.shape)]
             starts, limits = zip(*spans)
             parts.append(wrapped(b, b.op("slice", x, starts=starts, limits=limits, steps=(1,) * x.type.rank), tuple(others)))

@@ -15,7 +15,7 @@ from autocomp.ir.node import Attrs
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
-from autocomp.ir.types import TensorType
+from autocomp.ir.types import DType, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -30,6 +30,11 @@ def _infer(name: str) -> Callable[[Types, Attrs], TensorType]:
     return infer
 
 
+def _wide(monoid: str, dtype: DType) -> DType:
+    """The type that elements are folded in: extrema of short integers stay in theirs, whose ends are the result where there is no element."""
+    return dtype if dtype.is_int and monoid in ("max", "min") else accumulator(dtype)
+
+
 def _meaning(monoid: str, fn: str) -> Callable[[Types, Attrs, TensorType], Comprehension]:
     def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
         axes, axis = axes_of(out.shape), a["axis"]
@@ -38,7 +43,7 @@ def _meaning(monoid: str, fn: str) -> Callable[[Types, Attrs, TensorType], Compr
         ahead = there - here if a["reverse"] else here - there
         index = tuple(there if k == axis else aff(x.name) for k, x in enumerate(axes))
         read: Expr = Read(t[0].dtype, 0, index, (ahead - 1 if a["exclusive"] else ahead,), neutral(fn, t[0].dtype))
-        wide = accumulator(out.dtype)
+        wide = _wide(monoid, out.dtype)
         value: Expr = Reduce(wide, monoid, (r,), (read if wide == out.dtype else Map(wide, "cast", (read,)),))
         return Comprehension(axes, value if wide == out.dtype else Map(out.dtype, "cast", (value,)))
 
