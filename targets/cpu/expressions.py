@@ -86,6 +86,9 @@ class Scalar:
 
     def map(self, e: Map) -> str:
         args = [self.text(a) for a in e.args]
+        for k, a in enumerate(e.args):  # a caller's bool is any byte, all but 0 true
+            if a.dtype == BOOL and isinstance(a, (Value, Gather)) and (k or e.fn != "where"):
+                args[k] = f"({args[k]} != 0)"
         if e.fn == "cast":
             return convert(args[0], e.args[0].dtype, e.dtype)
         if e.fn == "as_stored":  # every value is rounded where it is made

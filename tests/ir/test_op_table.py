@@ -127,6 +127,7 @@ SAMPLES = {
         ((ints(1, 2, 8, lo=0, hi=3),), {**SPACE1, "window": (3,)}),
         ((np.full((2, 2, 7, 9), -np.inf, np.float32),), {**WINDOW, "window": (3, 2), "lo": (2, 1), "hi": (1, 0), "dilations": (3, 1)}),
         ((np.zeros((1, 2, 8), "u1"),), {**SPACE1, "window": (3,)}),  # as large as the border
+        ((np.array([[[1, 2, np.nan, 9, 3, np.nan, np.inf, 0]]]),), {**SPACE1, "window": (3,)}),
         ((np.full((2, 4, 7, 9), -np.inf),), {**WINDOW, "window": (3, 3)}),
     ],
     "topk": [((floats(3, 6),), {"k": 2, "axis": 1}), ((floats(3, 6),), {"k": 3, "axis": 0, "largest": False, "part": "indices"})],

@@ -37,6 +37,19 @@ def read_only(x):
     return y
 
 
+def test_every_byte_of_a_bool_but_0_is_true():
+    """As NumPy takes a view of bytes; in vectors and in what is left of them."""
+    text = "input c: bool[21]\ninput d: bool[21]\n%0 = cast(c, to=\"i32\")\n%1 = reduce_sum(%0, axes=[0])\n%2 = eq(c, d)\n%3 = and(c, d)"
+    program = autocomp.optimize(f"graph g\n{text}\noutput a = %0\noutput b = %1\noutput e = %2\noutput f = %3\n", cache=False)
+    c, d = ((np.arange(21, dtype="u1") * k % 7).view(bool) for k in (1, 3))
+    a, b, e, f = program(c, d)
+    c, d = c.view("u1") != 0, d.view("u1") != 0
+    np.testing.assert_array_equal(a, c)
+    assert b == c.sum()
+    np.testing.assert_array_equal(e, c == d)
+    np.testing.assert_array_equal(f, c & d)
+
+
 def unaligned(x):
     raw = np.zeros(x.nbytes + 1, np.uint8)
     y = raw[1:].view(x.dtype).reshape(x.shape)

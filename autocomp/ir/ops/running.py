@@ -31,7 +31,7 @@ def _infer(name: str) -> Callable[[Types, Attrs], TensorType]:
 
 
 def _wide(monoid: str, dtype: DType) -> DType:
-    """The type that elements are folded in: extrema of short integers stay in theirs, whose ends are the result where there is no element."""
+    """The type that elements are folded in: extrema of short integers stay in theirs, whose end is what no elements give."""
     return dtype if dtype.is_int and monoid in ("max", "min") else accumulator(dtype)
 
 

@@ -321,7 +321,8 @@ def _index_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         if best is None:
             best, at = v.copy(), i.copy()
             continue
-        better = (v > best) | ((v == best) & (i < at))
+        none, same = np.isnan(v) & ~np.isnan(best), (v == best) | (np.isnan(v) & np.isnan(best))  # NaN is the largest, as `argmax` has it
+        better = (v > best) | none | (same & (i < at))
         best, at = np.where(better, v, best), np.where(better, i, at)
     return np.asarray(at)
 
