@@ -55,6 +55,8 @@ def _match(terms: Terms, q: Query, row: tuple[object, ...], functions: Mapping[s
         if sort == "T" and v.startswith("v_"):
             names[v[2:]] = int(values[v])  # type: ignore[call-overload]
             variables[v[2:]] = terms.operand(names[v[2:]])
+    if none := next((v for v, n in names.items() if 0 in terms.types[n].shape), None):
+        return f"?{none} has no elements, of which rules say nothing"
     env = Env(variables, functions)
     for v, lit in q.literals:
         if not same_number(terms.uniform[int(values[v])], float(lit.value)):  # type: ignore[call-overload]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.types import TensorType
 from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides
 from autocomp.rewrite.draw import Drawer
-from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS, WHOLE
+from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS, NORMAL, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
@@ -30,6 +30,8 @@ KINDS = 3  # kinds of values on each
 OTHERS = 4  # drawn instances of which other extents are tried, beside the examples
 SIZED = 30  # for one of `samples`: other extents that are tried on them
 ALL_SIZES = 9  # axes of which every one may be 1 or 2: all of these are tried
+PLACES = frozenset({"reduce_argmax", "reduce_argmin", "maxpool_index", "topk", "radix_topk", "iota", "extent"})
+FAR, FAR_FORMS = 66000, 4  # an extent whose places u16 does not hold, and on how many forms it is tried
 LONG, LONG_DRAWS = 256, 4  # an extent that 8 bits count to 0, and how often it is tried
 TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
 NO_INSTANCE = (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError)
@@ -128,11 +130,12 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
             return CheckResult("assumed", f"it seems never to fire: {never}")
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _of_other_forms(rule, shown, kept)
-    for k, bindings in enumerate(_resized(forms, SIZED * samples)):
+    sized = ((bindings, WHOLE) for bindings in _resized(forms, SIZED * samples))
+    for k, (bindings, kind) in enumerate(chain(sized, ((bindings, NORMAL) for bindings in _far(rule, forms)))):
         if current().over:
             break
         try:
-            difference = compare(rule, bindings, k, WHOLE)
+            difference = compare(rule, bindings, k, kind)
         except NO_INSTANCE:
             continue
         if isinstance(difference, str):
@@ -197,6 +200,24 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
         if any(not t.dtype.is_float and t.dtype.bits <= 8 for t in types.values()):
             for long in sorted({d for t in types.values() for d in t.shape if isinstance(d, int)}) * LONG_DRAWS:
                 yield _of_shapes(given, types, [tuple(LONG if d == long else 1 for d in t.shape) for t in types.values()])
+
+
+def _far(rule: Rule, forms: list[Example]) -> Iterator[dict[str, Any]]:
+    """Instances with one axis so long that the number of a place on it is none of bytes, of short integers or of halves, where a rule casts
+    and computes places."""
+    assert rule.lhs is not None
+    ops = {a.op for a in applications(rule.lhs)} | rule.right_ops
+    if "cast" not in ops or not ops & PLACES:
+        return
+    for form in forms[:FAR_FORMS]:
+        given = dict(form.bindings)
+        types = {k: t for k, v in given.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
+        for name, t in types.items():
+            for k in range(t.rank):
+                shapes = [tuple(FAR if (n, j) == (name, k) else 1 for j in range(u.rank)) for n, u in types.items()]
+                yield _of_shapes(given, types, shapes)
+                last = t.rank - k
+                yield _of_shapes(given, types, [tuple(FAR if u.rank - j == last else 1 for j in range(u.rank)) for u in types.values()])
 
 
 def _smallest(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str, found: str) -> str:

@@ -232,9 +232,12 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
         return ~same & ~_close(x, right, lefts, p, q, fed)
     if same.all():
         return ~same
+    endless = all(n.type.dtype != F8E4M3 for n in both)  # where there is no infinity, NaN is what overflows
     steps = any(n.op in STEPS or (not n.type.dtype.is_float and any(i.type.dtype.is_float for i in n.inputs)) for n in both)
     if kind not in DYADIC and steps and (kind not in STEADY or any(n.type.dtype.is_float and n.type.dtype.bits < 32 for n in both)):
-        return np.zeros(same.shape, bool)  # a rounding may step over an edge
+        if kind in (NAN, SPECIAL) and floating and endless:  # a rounding may step over an edge, but makes and loses no NaN
+            return np.asarray(np.isnan(q) & ~np.isnan(p) | np.isnan(p) & ~np.isnan(q) & (kind == NAN))
+        return np.zeros(same.shape, bool)
     if not floating:
         return ~same & _steady(x, a, fed) if steps and kind not in DYADIC else ~same
     numbers = [u.held if isinstance(u, Uniform) else u for u in x.bindings.values() if isinstance(u, (Uniform, int, float))]
@@ -243,7 +246,6 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     bad = fine & lost
     if kind != SCALED:  # which is for what overflows
         bad |= fine & ~_close(x, right, lefts, p, q, fed, kind == TINY, AT_STEPS if steps else DISTURBED)
-    endless = all(n.type.dtype != F8E4M3 for n in both)  # where there is no infinity, NaN is what overflows
     if kind in (WHOLE, HALVES, NAN, POSITIVE, NORMAL) and endless and not extreme:
         bad |= np.isnan(p) & ~np.isnan(q)
     if kind not in (LARGE, SCALED, SHIFTED, TINY) and not extreme:

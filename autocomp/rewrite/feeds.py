@@ -16,6 +16,7 @@ WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves"
 SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST = "shifted", "scaled", "edges", "ties", "tiny", "largest"
 EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY, LARGEST)
 LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY)
+HALVED = (4, 8, 11, 11, 24, 24)  # digits of f8e4m3, bf16, f16 and f32 with the one in front
 DYADIC = (WHOLE, HALVES)  # sums and products of a few of them are not rounded
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
 INFINITE = (0.0, -0.0, np.inf, -np.inf, 1.0, -2.0)
@@ -83,7 +84,15 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
         return np.where(rng.random(shape) < 2 * density, np.sign(x) * 2.0 ** rng.uniform(*ends, shape), x)
     if kind == TIES and dtype.bits == 16:  # sums of a few lie half way between two numbers, or beside by what f32 does not hold
         return np.sign(x) * 2.0 ** rng.choice((-12, 0, 12, 12, 12), shape) * (1 + rng.integers(0, 2, shape) * float(dtype.eps))
+    if kind == TIES and dtype.bits > 16:  # half way between two numbers of a shorter type, or just beside
+        return np.sign(x) * 2.0 ** rng.choice((-2, 0, 9), shape) * (1 + _beside(rng, shape, float(dtype.eps)))
     return x
+
+
+def _beside(rng: np.random.Generator, shape: tuple[int, ...], least: float) -> np.ndarray:
+    """Odd multiples of half a last place of a type with HALVED digits, and one `least` more or less."""
+    half = np.maximum(2.0 ** -rng.choice(HALVED, shape), 2 * least)
+    return half * (2 * rng.integers(0, 4, shape) + 1) + least * rng.integers(-1, 2, shape)
 
 
 def integers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind: str) -> np.ndarray:
@@ -93,8 +102,11 @@ def integers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kin
     low, high = limits(dtype)
     if kind in (WHOLE, HALVES, POSITIVE):
         return rng.integers(0 if kind == POSITIVE else max(low, -3), 4, shape)
-    if kind in (NORMAL, LARGE, NAN, SCALED, TIES):
+    if kind in (NORMAL, LARGE, NAN, SCALED) or (kind == TIES and (dtype.bits <= 16 or rng.random() < 0.5)):
         return rng.integers(low, high, shape, dtype=dtype.numpy, endpoint=True)
+    if kind == TIES:
+        ties = 2.0 ** rng.integers(dtype.bits - 8, dtype.bits - 2, shape) * (1 + _beside(rng, shape, 0.0))
+        return (rng.choice((-1, 1), shape) if low else 1) * ties.astype(dtype.numpy) + rng.integers(0, 2, shape).astype(dtype.numpy)
     steps = (0, 1, 2, -1, -2, 127, 128, 200, 2**24, 2**24 + 1, 2**53, 2**53 + 1, high, high - 1, low, low + 1, high // 2, low // 2)
     edges = np.array([v for v in steps if low <= v <= high], dtype.numpy)
     return rng.choice(edges, shape)

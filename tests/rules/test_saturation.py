@@ -39,6 +39,14 @@ def test_a_number_that_a_rule_found_is_known_of_every_form():
     assert fired(graph, ZERO, ADD)[0] == {"a/zero": 1, "a/add": 1}
 
 
+def test_rules_leave_alone_what_has_no_elements():
+    """A checked rule is right of one row and more: the largest of no rows is -inf, and relu of it 0."""
+    attrs = "axes=?a, keepdims=?k"
+    rule = f"name: a/relu, phase: algebra, lhs: 'relu(reduce_max(?x, {attrs}))', rhs: 'reduce_max(relu(?x), {attrs})'"
+    for rows, fires in ((1, {"a/relu": 1}), (0, {})):
+        assert fired(f"input x: f32[{rows}, 4]\n%0 = reduce_max(x, axes=[0])\n%1 = relu(%0)\noutput y = %1", rule)[0] == fires
+
+
 def test_what_is_computed_from_a_class_that_became_constant_is_constant():
     graph = "input x: f32[]\ninput y: f32[3]\n%0 = sub(x, x)\n%1 = exp(%0)\n%2 = mul(y, %1)\noutput z = %2"
     assert fired(graph, FOLD)[0] == {}
