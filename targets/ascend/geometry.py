@@ -53,7 +53,10 @@ class Geometry:
         return -(-self.count // 8) * 8
 
     def pitch(self, lane: str) -> int:
-        """Elements from row to row."""
+        """Elements from row to row. Raises UnsupportedOp where they do not lie side by side."""
+        if lane not in self.lanes:
+            raise UnsupportedOp(f"columns along {lane} do not lie side by side in tiles of lanes [{', '.join(self.lanes)}]",
+                                hint="split the operator")
         return -(-self.lanes[lane] // self.block) * self.block
 
     def kind(self, axes: tuple[str, ...], where: str) -> tuple[str, str]:

@@ -115,8 +115,8 @@ class _Namer:
         return self.wide({a for x in values for a in self.bufs[x].axes} | _counted(e))
 
     def wide(self, axes: Sequence[str] | frozenset[str] | set[str]) -> frozenset[str]:
-        """Those along which a tile has more than one element."""
-        return frozenset(a for a in axes if tile_of(self.p, a) != 1)
+        """Those along which a tile has more than one element; an open size, which an expression may compute with, is no axis."""
+        return frozenset(a for a in axes if a in dict(self.p.axes) and tile_of(self.p, a) != 1)
 
     def named(self, e: Expr) -> str:
         """The value of a part, made where it is not yet."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from autocomp.targets import load_target
+from autocomp.targets.ascend.geometry import Geometry
 
 import autocomp
 from autocomp.egraph.choose import choose_schedule
@@ -279,3 +280,11 @@ def test_a_program_for_a_chip_that_is_not_here_says_so_when_called():
     program = autocomp.optimize(graph({"x": "f16[8, 64]"}, "%0 = softmax(x, axes=[1])"), target="npu")
     with pytest.raises(AutocompError, match="bisheng, the Ascend C compiler of CANN, is not found"):
         program.run({})
+
+
+def test_columns_that_are_no_lanes_are_refused():
+    """As of rows times matrices of their own that one product gives: another schedule is taken (it was a KeyError)."""
+    of = Geometry((("i0", 3),), {"i2": 6})
+    assert of.pitch("i2") % of.block == 0
+    with pytest.raises(UnsupportedOp, match="columns along i1"):
+        of.pitch("i1")

@@ -151,3 +151,17 @@ def test_a_row_is_divided_by_one_reciprocal():
     once, each = (autocomp.optimize(text, target="cuda:h200", without=w) for w in ([], without))
     quotients = [sum(line.count(" / ") for line in p.source().splitlines() if "_t[r] =" in line and "in0_t" in line) for p in (once, each)]
     assert quotients == [0, 1]
+
+
+def test_an_open_size_that_is_computed_with_is_no_axis():
+    torch = pytest.importorskip("torch")
+    from tests.helpers.torch_modules import Apply
+
+    def placed(e):
+        n = e.shape[1]
+        i, k = torch.arange(1, n + 1)[:, None], torch.arange(1, 9)
+        return (e * (1 - i / n - k / 8 * (1 - 2 * i / n))).sum(1)
+
+    example, open_ = torch.randn(3, 6, 8), {1: torch.export.Dim.AUTO}
+    exported = torch.export.export(Apply(placed), (example,), dynamic_shapes=((open_,),))
+    assert "extern \"C\"" in autocomp.optimize(exported, target="cuda:h200").source()
