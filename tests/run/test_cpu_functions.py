@@ -89,6 +89,16 @@ def test_error_in_ulp_is_what_the_header_states(library: ctypes.CDLL, name: str)
     assert error[worst] <= most, f"{name}({x[worst]!r}) is off by {error[worst]:.2f} ulp"
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_angles_near_multiples_of_a_quarter_turn_keep_their_places(library: ctypes.CDLL, name: str) -> None:
+    quarters = np.arange(1, 1 + (1 << 19), dtype=np.float64) * np.pi / 2
+    x = np.concatenate([quarters, -quarters]).astype(np.float32)
+    reference, _, most = FUNCTIONS[name]
+    error = ulps(call(getattr(library, f"{name}_all"), x), reference(x.astype(np.float64)))
+    worst = int(np.argmax(error))
+    assert error[worst] <= most, f"{name}({x[worst]!r}) is off by {error[worst]:.2f} ulp"
+
+
 def test_exp_below_zero_keeps_two_places_and_a_part_that_grows(library: ctypes.CDLL) -> None:
     rng = fresh.rng()
     x = np.concatenate([rng.uniform(-87, 0, 1 << 17), rng.uniform(-4, 1e-6, 1 << 17)]).astype(np.float32)

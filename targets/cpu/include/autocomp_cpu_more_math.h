@@ -120,11 +120,18 @@ AC_INLINE vf vf_power2(vf x) { return x * x; }
 AC_INLINE vf vf_power3(vf x) { return x * x * x; }
 AC_INLINE vf vf_power4(vf x) { vf y = x * x; return y * y; }
 
-/* ---- circular functions: the angle less the nearest multiple of pi / 2, in doubles (33 bits of pi / 2 first, so that its multiples are
- * exact), then two polynomials */
+/* ---- circular functions: the angle less the nearest multiple of pi / 2, then two polynomials. A fused multiply-add takes off pi / 2 in three
+ * floats: the first difference is exact (a multiple of 2^-24 below 1), the others each round once. Elsewhere in doubles, 33 bits of pi / 2
+ * first, so that its multiples are exact. */
 AC_INLINE vf ac_quarter(vf x, vf n) { /* x - n pi / 2 */
+#if defined(__FMA__) || defined(__aarch64__)
+  vf r = vf_fma(n, vf_set(-0x1.921fb6p+0f), x);
+  r = vf_fma(n, vf_set(0x1.777a5cp-25f), r);
+  return vf_fma(n, vf_set(0x1.ee59dap-50f), r);
+#else
   ac_wide a = ac_fma(ac_low(n), ac_set(-1.5707963267341256), ac_low(x)), b = ac_fma(ac_high(n), ac_set(-1.5707963267341256), ac_high(x));
   return ac_joined(ac_fma(ac_low(n), ac_set(-6.077100506506192e-11), a), ac_fma(ac_high(n), ac_set(-6.077100506506192e-11), b));
+#endif
 }
 AC_INLINE vf ac_sin_part(vf r, vf s) {
   vf p = vf_fma(vf_fma(vf_set(-1.9515295891e-4f), s, vf_set(8.3321608736e-3f)), s, vf_set(-1.6666654611e-1f));
