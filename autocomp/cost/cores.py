@@ -118,7 +118,7 @@ class CoreModel:
             eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
             read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
         vector, special = self._folding(tile, directives)
-        units = (vector / share, special / share)
+        units = (vector / share, special * d.steps / share)
         beside += (self._later_passes(tile) + self._serial(directives)) * -(-tiles // chip.cores) / tiles
         chip = self._started(tiles)
         work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)

@@ -65,7 +65,8 @@ class Demand:
     i, c) where a mask leaves nothing past index i + c; `held`: values that are made whole before a product reads them, as bytes in
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
-    name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's."""
+    name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
+    `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it."""
 
     roles: Roles
     work: Work
@@ -86,6 +87,7 @@ class Demand:
     looked_up: float = 0.0
     making: tuple[float, float] = (0.0, 0.0)
     in_order: bool = True
+    steps: float = 1.0
 
     @property
     def widest(self) -> int:
@@ -156,7 +158,8 @@ def demand_of(k: Kernel) -> Demand:
     return Demand(roles, w, operands, extent, tuple(a.name for a in k.axes), narrow, words if alike else (0.0, 0.0),
                   _pieces(k, nodes, moved, roles), odd, tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
-                  looked_up=x.looked_up, making=x.making, in_order=k.in_order)  # fmt: skip
+                  looked_up=x.looked_up, making=x.making, in_order=k.in_order,
+                  steps=x.steps / x.special if x.special else 1.0)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

@@ -9,7 +9,7 @@ from math import prod
 from autocomp.cost.chip import F32
 from autocomp.cost.derived import constant
 from autocomp.cost.roles import Roles
-from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Map, Reduce, postorder
+from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Map, Reduce, factors, postorder
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
@@ -20,10 +20,12 @@ from autocomp.ir.types import I32, dim_hint
 class Operations:
     """Sums over a body. `wide`: of `vector`, more for what is wider than a word; `words`: those of whole words of 32 bits; `spared`: of
     `vector`, what factors of a product save that are computed in fewer bytes; `making`: of `vector` and `special`, what computes
-    factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name."""
+    factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
+    `special`, in those of an exponential, where no unit computes them."""
 
     vector: float = 0.0
     special: float = 0.0
+    steps: float = 0.0
     matrix: float = 0.0
     words: float = 0.0
     wide: float = 0.0
@@ -70,6 +72,7 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     unit = SCALAR[e.fn].unit
     vector, special = points * (unit == "vector"), points * (unit == "special")
     out.vector, out.special, out.wide = out.vector + vector, out.special + special, out.wide + vector * e.wide
+    out.steps += special * (_steps(e) / SCALAR["exp"].steps)
     sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
     out.words += points * sums * (e.dtype == I32)
     if made:
@@ -77,15 +80,24 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
         out.spared += vector * (1 - min(F32, e.dtype.bytes) / F32)
 
 
+def _steps(e: Map) -> int:
+    """Instructions of a polynomial; integers and powers by a small whole number, which are products, as an exponential."""
+    if not e.dtype.is_float or factors(e):
+        return SCALAR["exp"].steps
+    return SCALAR[e.fn].steps
+
+
 def _weights(out: Operations, e: Reduce, weights: int) -> None:
     """An online reduction's weights: folds, the exponent's difference, sums, rounding."""
     monoid = MONOIDS[e.monoid]
-    out.special += weights * any("exp(" in rebase for *_, rebase in monoid.modules)
+    exponentials = weights * any("exp(" in rebase for *_, rebase in monoid.modules)
+    out.special, out.steps = out.special + exponentials, out.steps + exponentials
     out.vector += weights * (len(monoid.base) + len(monoid.modules) + 1)
 
 
 def _reduce(out: Operations, e: Reduce, points: int) -> None:
     out.words += points * (e.dtype == I32 and e.monoid == "add")
     units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
-    out.vector, out.special = out.vector + points * units.count("vector"), out.special + points * units.count("special")
+    special = points * units.count("special")
+    out.vector, out.special, out.steps = out.vector + points * units.count("vector"), out.special + special, out.steps + special
     out.wide += points * units.count("vector") * e.wide

@@ -326,6 +326,17 @@ def rename_bound(root: Expr, fresh: Callable[[str], str]) -> Expr:
     return rewrite(substitute(root, by), go)
 
 
+MOST_FACTORS = 4  # of a power that is computed by products
+
+
+def factors(e: Map) -> int:
+    """Of how many equal factors a power by a small whole constant is the product, 0 for anything else."""
+    by = e.args[-1]
+    if e.fn != "pow" or not isinstance(by, Const) or by.value not in range(1, MOST_FACTORS + 1):
+        return 0
+    return int(by.value)
+
+
 def free_axes(values: tuple[Expr, ...]) -> dict[int, frozenset[str]]:
     """Axes that each node's value depends on (by id)."""
     out: dict[int, frozenset[str]] = {}

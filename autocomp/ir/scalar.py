@@ -20,7 +20,8 @@ class ScalarFn:
     """numpy: the meaning, in float64 and in the arrays' own dtype. kinds: operand kinds it takes (f i u b).
     result: same (the operands' dtype) | bool | i32 | given (cast: the node's dtype). unit: which unit of a chip runs it, vector |
     special | free (folded into a load, store or another instruction). flops: its weight in units of one addition. bits: of operands at
-    most.
+    most. steps: vector instructions of its polynomial on floats where no unit of a chip has it: as gcc 12 compiles the CPU header for
+    AVX-512, a division as ten.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ScalarFn:
     commutes: bool = False
     flops: float = 1.0
     bits: int = 64
+    steps: int = 16
 
 
 def _poly(x: np.ndarray, *c: float) -> np.ndarray:
@@ -136,10 +138,10 @@ _TABLE = (
     _F("mul", 2, np.multiply, _NUM, commutes=True),
     _F("div", 2, np.true_divide, unit="special", flops=4),
     _F("idiv", 2, _idiv, "iu", unit="special", flops=8),
-    _F("floordiv", 2, np.floor_divide, _NUM, unit="special", flops=8),
-    _F("mod", 2, np.remainder, _NUM, unit="special", flops=8),
-    _F("fmod", 2, np.fmod, _NUM, unit="special", flops=8),
-    _F("pow", 2, _pow, _NUM, unit="special", flops=16),
+    _F("floordiv", 2, np.floor_divide, _NUM, unit="special", flops=8, steps=87),
+    _F("mod", 2, np.remainder, _NUM, unit="special", flops=8, steps=57),
+    _F("fmod", 2, np.fmod, _NUM, unit="special", flops=8, steps=42),
+    _F("pow", 2, _pow, _NUM, unit="special", flops=16, steps=153),
     _F("max", 2, np.maximum, _NUM, commutes=True),
     _F("min", 2, np.minimum, _NUM, commutes=True),
     _F("abs", 1, np.abs, "fi"),
@@ -155,32 +157,32 @@ _TABLE = (
     _F("sqrt", 1, np.sqrt, unit="special", flops=4),
     _F("rsqrt", 1, lambda x: 1 / np.sqrt(x), unit="special", flops=4),
     _F("exp", 1, np.exp, unit="special", flops=8),
-    _F("exp2", 1, np.exp2, unit="special", flops=6),
-    _F("expm1", 1, np.expm1, unit="special", flops=10),
-    _F("log", 1, np.log, unit="special", flops=8),
-    _F("log2", 1, np.log2, unit="special", flops=8),
-    _F("log1p", 1, np.log1p, unit="special", flops=10),
+    _F("exp2", 1, np.exp2, unit="special", flops=6, steps=15),
+    _F("expm1", 1, np.expm1, unit="special", flops=10, steps=28),
+    _F("log", 1, np.log, unit="special", flops=8, steps=46),
+    _F("log2", 1, np.log2, unit="special", flops=8, steps=51),
+    _F("log1p", 1, np.log1p, unit="special", flops=10, steps=68),
     # trigonometric and hyperbolic
-    _F("sin", 1, np.sin, unit="special", flops=10),
-    _F("cos", 1, np.cos, unit="special", flops=10),
-    _F("tan", 1, np.tan, unit="special", flops=14),
-    _F("asin", 1, np.arcsin, unit="special", flops=14),
-    _F("acos", 1, np.arccos, unit="special", flops=14),
-    _F("atan", 1, np.arctan, unit="special", flops=14),
-    _F("sinh", 1, np.sinh, unit="special", flops=12),
-    _F("cosh", 1, np.cosh, unit="special", flops=12),
-    _F("tanh", 1, np.tanh, unit="special", flops=10),
-    _F("asinh", 1, np.arcsinh, unit="special", flops=14),
-    _F("acosh", 1, np.arccosh, unit="special", flops=14),
-    _F("atanh", 1, np.arctanh, unit="special", flops=14),
+    _F("sin", 1, np.sin, unit="special", flops=10, steps=42),
+    _F("cos", 1, np.cos, unit="special", flops=10, steps=42),
+    _F("tan", 1, np.tan, unit="special", flops=14, steps=53),
+    _F("asin", 1, np.arcsin, unit="special", flops=14, steps=38),
+    _F("acos", 1, np.arccos, unit="special", flops=14, steps=43),
+    _F("atan", 1, np.arctan, unit="special", flops=14, steps=36),
+    _F("sinh", 1, np.sinh, unit="special", flops=12, steps=74),
+    _F("cosh", 1, np.cosh, unit="special", flops=12, steps=58),
+    _F("tanh", 1, np.tanh, unit="special", flops=10, steps=29),
+    _F("asinh", 1, np.arcsinh, unit="special", flops=14, steps=152),
+    _F("acosh", 1, np.arccosh, unit="special", flops=14, steps=141),
+    _F("atanh", 1, np.arctanh, unit="special", flops=14, steps=88),
     # activations
-    _F("erf", 1, _erf, unit="special", flops=14),
-    _F("sigmoid", 1, _sigmoid, unit="special", flops=12),
-    _F("gelu", 1, _gelu, unit="special", flops=18),
-    _F("gelu_tanh", 1, _gelu_tanh, unit="special", flops=17),
-    _F("silu", 1, lambda x: x * _sigmoid(x), unit="special", flops=13),
-    _F("softplus", 1, _softplus, unit="special", flops=20),
-    _F("mish", 1, _mish, unit="special", flops=17),
+    _F("erf", 1, _erf, unit="special", flops=14, steps=44),
+    _F("sigmoid", 1, _sigmoid, unit="special", flops=12, steps=30),
+    _F("gelu", 1, _gelu, unit="special", flops=18, steps=19),
+    _F("gelu_tanh", 1, _gelu_tanh, unit="special", flops=17, steps=31),
+    _F("silu", 1, lambda x: x * _sigmoid(x), unit="special", flops=13, steps=31),
+    _F("softplus", 1, _softplus, unit="special", flops=20, steps=89),
+    _F("mish", 1, _mish, unit="special", flops=17, steps=33),
     # comparison
     _F("eq", 2, np.equal, _ANY, "bool", commutes=True),
     _F("ne", 2, np.not_equal, _ANY, "bool", commutes=True),

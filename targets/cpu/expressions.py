@@ -9,7 +9,7 @@ from autocomp.targets.cpu.byte_tables import Table
 from autocomp.targets.cpu.flat import index_text
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map
+from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, factors
 from autocomp.ir.types import BOOL, F32, DType
 from autocomp.tile.program import Value
 
@@ -26,7 +26,6 @@ _LIBM = {"exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "
 # Functions of floats by one formula, s_ and vf_ in the header: an element is the same number in a vector and by itself.
 SHARED = {"exp", "exp_nonpositive", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf", "gelu", "gelu_tanh", "sigmoid", "softplus",
           "mish", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "pow"}  # fmt: skip
-MOST_FACTORS = 4  # powers by products
 # Compound functions over their operand: text with x already evaluated once (a variable or a literal).
 _COMPOUND = {
     "rsqrt": "1 / {sqrt}({x})", "sigmoid": "1 / (1 + {exp}(-({x})))", "silu": "({x}) / (1 + {exp}(-({x})))", "relu": "{max}({x}, 0)",
@@ -96,14 +95,6 @@ class Scalar:
         of = working(e.args[1].dtype if e.fn == "where" else e.args[0].dtype)
         n = factors(e) if of == F32 else 0
         return rounded(f"s_power{n}({args[0]})" if n else scalar_function(e.fn, args, of), e.dtype)
-
-
-def factors(e: Map) -> int:
-    """Of how many equal factors a power by a small whole constant is the product, 0 for anything else."""
-    by = e.args[-1]
-    if e.fn != "pow" or not isinstance(by, Const) or by.value not in range(1, MOST_FACTORS + 1):
-        return 0
-    return int(by.value)
 
 
 def rounded(text: str, d: DType) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from autocomp.targets.cpu.byte_tables import Table
-from autocomp.targets.cpu.expressions import factors, guard_text, literal, working
+from autocomp.targets.cpu.expressions import guard_text, literal, working
 from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.cpu.lower import Nest
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
+from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, factors, postorder
 from autocomp.ir.types import F32, I32, U8, DType
 from autocomp.tile.program import Stmt, Value
 
