@@ -104,7 +104,7 @@ def test_under_any_of_both_the_results_are_the_same(form):
 
 def test_an_element_is_mapped_once():
     """And not for each window, also where neighbours lie two apart: each phase lies by itself."""
-    p = autocomp.optimize(windows("conv", (1, 96, 70, 70), (3, 3), (2, 2), front="silu"), target="cpu", cache=False, threads=1)
+    p = autocomp.optimize(windows("conv", (1, 96, 56, 56), (3, 3), (2, 2), front="silu"), target="cpu", cache=False, threads=1)
     text = p.source()
     assert len(p.kernels) == 1 and "window[" in text and "u1_0_phase" in text
     assert text.count("vf_sigmoid") == 2  # whole vectors, and the end of a line
