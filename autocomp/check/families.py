@@ -199,9 +199,9 @@ def _lookup(r: Random) -> tuple[Inputs, str]:
 
 
 def _scattered(r: Random) -> tuple[Inputs, str]:
-    """Updates that are added to rows of which a tensor says the numbers, where few of them change."""
+    """Updates that are added to rows of which a tensor says the numbers, where few of them change, of a type that no atomics add."""
     rows, n, columns = r.choice((300, 1000)), r.choice((500, 2176)), r.choice((64, 256, 1000))
-    inputs = {"x": f"f32[{rows}, {columns}]", "i": f"i64[{n}, 1]", "u": f"f32[{n}, {columns}]"}
+    inputs = {"x": f"i16[{rows}, {columns}]", "i": f"i64[{n}, 1]", "u": f"i16[{n}, {columns}]"}
     return inputs, '%0 = scatter_nd(x, i, u, reduction="add")'
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autocomp.cost.roofline import time_of
 from autocomp.cost.selection import selection_seconds
+from autocomp.cost.sums_at import sums_seconds
 from autocomp.cost.work import Cost, Work
 
 if TYPE_CHECKING:
@@ -27,15 +28,19 @@ def coded_cost(kernel: Kernel, chip: Chip) -> Cost:
     """The cost of a target's own function: each operand and the result pass once, and what is put in order takes its time."""
     read, written = (float(sum(a.type.bytes for a in args)) for args in (kernel.inputs, kernel.outputs))
     cost = time_of(Work(read=read, written=written, vector=float(kernel.inputs[-1].type.elements)), chip)
-    order = order_seconds(kernel.opaque, kernel.attrs, kernel.inputs[0].type, kernel.outputs[0].type, chip)
-    if not order:
+    more = own_seconds(kernel.opaque, kernel.attrs, [a.type for a in kernel.inputs], kernel.outputs[0].type, chip)
+    if not more:
         return cost
-    bound = "order" if order > cost.seconds else cost.bound
-    return replace(cost, seconds=cost.seconds + order, bound=bound, parts=(*cost.parts, ("order", order)))
+    name = "atomics" if kernel.opaque == "sum_at" else "order"
+    bound = name if more > cost.seconds else cost.bound
+    return replace(cost, seconds=cost.seconds + more, bound=bound, parts=(*cost.parts, (name, more)))
 
 
-def order_seconds(op: str, attrs: Attrs, x: TensorType, made: TensorType, chip: Chip) -> float:
-    """What an order of rows takes beside its bytes, 0 for other ops: functions of CPUs put each element of the result in its place."""
+def own_seconds(op: str, attrs: Attrs, operands: Sequence[TensorType], made: TensorType, chip: Chip) -> float:
+    """What an order of rows, or sums at indices, take beside their bytes, 0 for other ops: functions of CPUs put each element of the
+    result in its place."""
     if op == "radix_topk":
-        return selection_seconds(attrs, x, chip)
+        return selection_seconds(attrs, operands[0], chip)
+    if op == "sum_at":
+        return sums_seconds(attrs, operands, made, chip)
     return made.elements * chip.limits["order"] if op == "topk" else 0.0

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
-from autocomp.cost.reference import order_seconds, reference_seconds
+from autocomp.cost.reference import own_seconds, reference_seconds
 from autocomp.deadline import current
 from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, lacks, points, whole
 from autocomp.egraph.cut_prices import Prices
@@ -359,7 +359,7 @@ class Enumerator:
         (node,) = (self.subject.nodes[n].enode for n in cut.nodes)
         operands = [self.subject.types[k] for k in node.children]
         if coded(node.op, operands, self.chip.features):
-            return order_seconds(node.op, node.attrs, operands[0], self.subject.types[cut.cls], self.chip)
+            return own_seconds(node.op, node.attrs, operands, self.subject.types[cut.cls], self.chip)
         return reference_seconds(operands, self.chip)
 
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:

@@ -9,7 +9,7 @@ from autocomp.ir.node import Attrs
 from autocomp.ir.types import TensorType
 
 # op -> feature of a chip
-FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "sorts", "radix_topk": "radix_select"}
+FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "sorts", "radix_topk": "radix_select", "sum_at": "atomics"}
 ELEMENTS = ("f64", "f32", "f16", "bf16", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 SELECTED = range(1, 2049)  # of how many elements `ordering/radix-select` makes a `radix_topk`
 

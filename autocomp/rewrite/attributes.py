@@ -126,6 +126,10 @@ def partner(rng: Rng, op: str, place: int, known: Mapping[int, TensorType], attr
     if op in ("gather", "gather_elements", "gather_nd") and place == 1:
         shape = other.shape if op == "gather_elements" and other else palette.shape(rng, int(rng.integers(0, 3)))
         return TensorType(pick(rng, (I64, I32)), shape)
+    if op == "sum_at" and other:
+        along = tuple(d if k == attrs.get("axis", 0) else 1 for k, d in enumerate(other.shape))
+        shape = other.shape if place or chance(rng, 0.5) else along
+        return TensorType(palette.dtype if place else pick(rng, (I64, I32)), shape)
     if other is None:
         least = 3 if op in WINDOWED else 1 if op in ("matmul", "concat") or "axes" in OPS[op].attrs or "axis" in OPS[op].attrs else 0
         rank = max(palette.rank, least)

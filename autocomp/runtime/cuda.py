@@ -463,7 +463,8 @@ class CudaExecutor:
                 continue
             for tensor, bytes_ in one.zeroed:
                 handle = getattr(stream, "stream", stream).handle
-                check(driver.cuMemsetD8Async(pointers[tensor], 0, bytes_, handle), "clear an output")
+                words, rest = (driver.cuMemsetD32Async, bytes_ // 4) if bytes_ % 4 == 0 else (driver.cuMemsetD8Async, bytes_)
+                check(words(pointers[tensor], 0, rest, handle), "clear an output")
             arguments = [*(pointers[t] for t in one.arguments), *one.sizes, *((one.workspace.pointer,) if one.workspace else ()),
                          *(self._descriptor(m, pointers[t], one.values) for m, t in one.maps)]  # fmt: skip
             try:

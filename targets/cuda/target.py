@@ -11,6 +11,7 @@ from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
 from autocomp.targets.cuda.emit import planned_specialised, rounds_products
 from autocomp.targets.cuda.orders import print_order
 from autocomp.targets.cuda.persistent_rows import planned_rows
+from autocomp.targets.cuda.sums_at import FOURS, print_sum_at
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
 from autocomp.targets.simt.counted import CountedOnce
@@ -86,6 +87,8 @@ class CudaTarget:
     @sizes_apart
     def _planned(self, kernel: Kernel, schedule: Schedule) -> Planned:
         if kernel.opaque:
+            if kernel.opaque == "sum_at":
+                return Planned(None, lambda header: print_sum_at(kernel, header, (HEADER,), has(self.chip.arch, FOURS)))
             return Planned(None, lambda header: print_order(kernel, header, (HEADER,)))
         warp, team, plain = instructions_of(self.chip.arch)
         program = derive(kernel, schedule, short=True)

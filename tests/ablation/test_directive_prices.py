@@ -53,7 +53,7 @@ COLUMNS = graph({"x": "f32[20011, 7]"},
                 f"%0 = reduce_sum(x, axes=[0], keepdims=1)\n%1 = mul(%0, const({1 / 20011}, f32))\n%2 = sub(x, %1)\n%3 = mul(%2, %2)\n"
                 f"%4 = reduce_sum(%3, axes=[0])\n%5 = mul(%4, const({1 / 20010}, f32))")  # fmt: skip
 MAPPED = graph({"x": "f16[64, 64, 1024]", "w": "f16[64, 1024, 64]"}, "%0 = exp(x)\n%1 = matmul(%0, w)")
-SCATTERED = graph({"x": f"f32[{ROWS}, 768]", "at": "i64[2000, 1]", "u": "f32[2000, 768]"},
+SCATTERED = graph({"x": f"i16[{ROWS}, 768]", "at": "i64[2000, 1]", "u": "i16[2000, 768]"},
                   '%0 = scatter_nd(x, at, u, reduction="add")')  # fmt: skip
 QUANTISED = graph({"x": f"bf16[{ROWS}, 8960]"},
                   "%x = cast(x, to=\"f32\")\n%0 = abs(%x)\n%1 = reduce_max(%0, axes=[1], keepdims=1)\n%2 = div(%x, %1)\n"

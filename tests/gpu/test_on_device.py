@@ -13,6 +13,7 @@ from tests.helpers import fresh
 from tests.helpers.device_graphs import GOLDEN, GRAPHS
 from tests.helpers.device_runs import poison
 from tests.helpers.split_depth import PROGRAMS, on_device
+from tests.targets.test_sums_at import CASES, TURNS, drawn_sums
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -78,3 +79,13 @@ def test_launches_that_overlap_change_no_byte(monkeypatch):
     want = program.run(feed)["out"]
     for got in runs:
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("text", "dtype", "size"), CASES)
+def test_sums_at_indices(text, dtype, size):
+    """By atomics; twice, so that what the first call left is cleared."""
+    program = autocomp.optimize(text, target="cuda", without=TURNS)
+    poison(program)
+    for _ in range(2):
+        inputs, want, bound = drawn_sums(program, text, dtype, size)
+        np.testing.assert_allclose(program.run(inputs)["y"].astype(want.dtype), want, rtol=0, atol=bound)

@@ -38,6 +38,13 @@ def order() -> Program:
     return autocomp.optimize(rows, target="cuda:h200", without=["ordering/ranks*"])
 
 
+def sums() -> Program:
+    """Rows of halves added at indices, four sums at once."""
+    rows = graph({"x": "bf16[2368, 256]", "i": "i64[2368, 1]"},
+                 '%0 = broadcast(const(0.0, f32), shape=[1000, 256])\n%1 = cast(x, to="f32")\n%2 = scatter_nd(%0, i, %1, reduction="add")')
+    return autocomp.optimize(rows, target="cuda:h200")
+
+
 TARGETS = {"a100": ("cuda:a100", "cuda/{}.a100.cu"), "h200": ("cuda:h200", "cuda/{}.h200.cu"), "c500": ("maca:c500", "maca/{}.maca")}
 SMALL: dict[str, Callable[[], Program]] = {
     TARGETS[chip][1].format(n): partial(printed, n, TARGETS[chip][0])
@@ -51,5 +58,6 @@ OTHERS: dict[str, Callable[[], Program]] = {
     "cuda/conv_window.h200.cu": patch,
     "cuda/attention_four_warpgroups.h200.cu": four_warpgroups,
     "cuda/radix_topk.h200.cu": order,
+    "cuda/sum_at.h200.cu": sums,
     **{f"cuda/tensor_memory_{n}.b200.cu": partial(tensor_memory.made, case) for n, case in tensor_memory.GOLDEN.items()},
 }

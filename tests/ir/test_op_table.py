@@ -135,6 +135,11 @@ SAMPLES = {
     "regroup": [((floats(3, 4),), {"shape": (2, 6)})],
     "scatter_nd": [((floats(5, 2), np.array([[1], [3]]), floats(2, 2)), {})],
     "scatter_elements": [((floats(3, 4), np.array([[1, 0, 2, 1]]), floats(1, 4)), {"axis": 0, "reduction": "add"})],
+    "sum_at": [
+        ((np.array([1, -1, 3, 9]), floats(4, 2)), {"axis": 0, "size": 5, "dtype": "f32"}),
+        ((np.array([[1, 0, 2, 1]]), floats(1, 4, dtype="f2")), {"axis": 1, "size": 3, "dtype": "f32"}),
+        ((np.array([2, 2, 0], "i4"), ints(2, 3)), {"axis": 1, "size": 3, "dtype": "i64"}),
+    ],
     "softmax": [((floats(3, 7),), {"axes": (1,)}), ((floats(3, 7, dtype="f2"),), {"axes": (0,)})],
     "log_softmax": [((floats(3, 7),), {"axes": (1,)})],
     "layer_norm": [((floats(3, 7), floats(7), floats(7)), {"axes": (1,)})],

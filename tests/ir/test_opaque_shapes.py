@@ -19,7 +19,7 @@ OPAQUE = [name for name, op in OPS.items() if op.opaque and name != LOOP]  # its
 
 def attributes(rng: Random, op: str) -> dict:
     choices = {"axis": range(-1, 4), "k": range(-1, 5), "largest": (True, False), "part": ("values", "indices"),
-               "reduction": ("none", "add", "mul", "max", "min"),
+               "size": range(4), "dtype": ("f32", "f64", "f16", "i32"), "reduction": ("none", "add", "mul", "max", "min"),
                "shape": ((), (1,), (2,), (0,), (1, 2), (2, 3))}  # fmt: skip
     return {name: rng.choice(list(choices[name])) for name in OPS[op].attrs}
 
@@ -35,7 +35,10 @@ def test_what_an_op_takes_it_computes(op):
         shapes = [shape(rng) for _ in range(OPS[op].arity[1])]
         if rng.random() < 0.5 and len(shapes) == 3:  # alike, as they mostly are
             shapes[2] = shapes[1] if op == "scatter_elements" else shapes[1][:-1] + shapes[0][sum(shapes[1][-1:]) :]
-        types = [TensorType(I64 if k == 1 else F32, s) for k, s in enumerate(shapes)]
+        index = 0 if op == "sum_at" else 1
+        if op == "sum_at" and rng.random() < 0.5:
+            shapes[0] = shapes[1]
+        types = [TensorType(I64 if k == index else F32, s) for k, s in enumerate(shapes)]
         given = attributes(rng, op)
         try:
             n = make_op(op, tuple(make("input", (), t, {"name": f"x{trial}_{k}"}) for k, t in enumerate(types)), given)

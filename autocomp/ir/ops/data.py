@@ -13,7 +13,7 @@ from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, 
 from autocomp.ir.node import Attrs, Node
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType
+from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType, dim_hint, widens
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -297,6 +297,31 @@ def _scatter_elements_infer(t: Types, a: Attrs) -> TensorType:
     return data
 
 
+def _sum_at_infer(t: Types, a: Attrs) -> TensorType:
+    index, updates = t
+    check_index("sum_at", index)
+    axis, made = a["axis"], DTYPES.get(a["dtype"])
+    if made is None or not widens(updates.dtype, made) or not isinstance(a["size"], int) or a["size"] < 1:
+        raise ModelError(f"updates {updates} have no sums of dtype '{a['dtype']}' at {a['size']} places", where="sum_at")
+    if not 0 <= axis < updates.rank or (index.shape != updates.shape and index.elements != dim_hint(updates.shape[axis])):
+        raise ModelError(f"indices {index} are none of each of {updates} or of its axis {axis}", where="sum_at")
+    return TensorType(made, (*updates.shape[:axis], a["size"], *updates.shape[axis + 1 :]))
+
+
+def _sum_at_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
+    index, axis = _indices(x[0]), a["axis"]
+    if index.shape != x[1].shape:
+        index = np.broadcast_to(index.reshape([-1 if k == axis else 1 for k in range(x[1].ndim)]), x[1].shape)
+    index = np.where(index < 0, index + a["size"], index)
+    shape = (*x[1].shape[:axis], a["size"], *x[1].shape[axis + 1 :])
+    y = np.zeros(shape, np.float64 if o.dtype.is_float else o.dtype.numpy)
+    inside = (index >= 0) & (index < a["size"])
+    at: list[Any] = list(np.indices(x[1].shape))
+    at[axis] = index
+    np.add.at(y, tuple(k[inside] for k in at), x[1][inside].astype(y.dtype))
+    return y if x[1].dtype == np.float64 else y.astype(o.dtype.numpy)
+
+
 SCATTER: dict[str, Any] = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -348,5 +373,16 @@ register(
         opaque="where it writes depends on the data",
         attrs={"axis": ..., "reduction": "none"},
         doc="updates written along axis",
+    )
+)
+register(
+    Op(
+        "sum_at",
+        (2, 2),
+        _sum_at_infer,
+        _sum_at_reference,
+        opaque="where it adds depends on the data",
+        attrs={"axis": ..., "size": ..., "dtype": ...},
+        doc="zeros, `size` along axis, to which updates are added at indices in any order; one outside adds nothing",
     )
 )

@@ -159,6 +159,20 @@ AC_DEVICE int ac_lowest(ac_lanes x) { return __ffs(x) - 1; }
 AC_DEVICE bool ac_any(bool x) { return __any_sync(0xffffffffu, x); }  // whether it holds in any lane of the wave
 // what all lanes hold alike, for the compiler to know it
 AC_DEVICE int ac_uniform(int x) { return __shfl_sync(0xffffffffu, x, 0); }
+// N neighbours added to memory by atomics, four floats at once where the chip has that
+AC_DEVICE long long ac_add_at(long long *p, long long x) { return (long long)atomicAdd((unsigned long long *)p, (unsigned long long)x); }
+template <class T> AC_DEVICE T ac_add_at(T *p, T x) { return atomicAdd(p, x); }
+template <int N, class T> AC_DEVICE void ac_add_to(T *p, const T *x) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (N % 4 == 0 && sizeof(T) == 4 && T(0.5f) != T(0)) {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) atomicAdd(reinterpret_cast<float4 *>(p + i), float4{x[i], x[i + 1], x[i + 2], x[i + 3]});
+    return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < N; ++i) ac_add_at(p + i, x[i]);
+}
 AC_DEVICE int ac_wave_sum(int x) { return __reduce_add_sync(0xffffffffu, x); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 

@@ -34,6 +34,10 @@ AC_DEVICE void ac_launch_next() {}
 AC_DEVICE void ac_sync() { __syncthreads(); }
 AC_DEVICE void ac_wave_sync() { simt_wave_sync(); }
 template <class T> AC_DEVICE T ac_shuffle_xor(T x, int mask) { return simt_shuffle_xor(x, mask); }
+// threads run one after the other here; atomics are no accesses that another thread must be ordered with
+template <int N, class T> SIMT_ARITHMETIC void ac_add_to(T *p, const T *x) {
+  for (int i = 0; i < N; ++i) p[i] = T(p[i] + x[i]);
+}
 AC_DEVICE int ac_wave_sum(int x) {
   for (int m = 1; m < AC_WAVE; m *= 2) x += simt_shuffle_xor(x, m);
   return x;
