@@ -23,9 +23,6 @@ UNITS = ("matrix unit", "vector unit", "special functions")
 TEAM, TEAM_ROWS = int(constant("team_threads")), int(constant("team_rows"))  # of a warpgroup
 WARP_ROWS, WIDEST_ROW = int(constant("warp_rows")), int(constant("team_columns"))  # of an instruction of a warp; of a warpgroup
 
-# a tile; whether its blocks have roles, stay, multiply directly; threads; what its sides are multiples of
-_Key = tuple[tuple[tuple[str, int], ...], bool, bool, bool, int, tuple[int, int]]
-
 
 @dataclass(frozen=True)
 class _Run:
@@ -69,8 +66,8 @@ class BlockModel:
     def __init__(self, d: Demand, chip: Chip) -> None:
         self.d, self.chip, self.form = d, chip, d.roles.form
         self.lanes = lanes.by_lanes(chip, d.work.matrix_dtype)
-        self._tiles: dict[_Key, _Tiled] = {}
-        self._uneven: dict[_Key, Tile] = {}
+        self._tiles: dict[tuple[Any, ...], _Tiled] = {}
+        self._uneven: dict[tuple[Any, ...], Tile] = {}
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
@@ -103,12 +100,10 @@ class BlockModel:
 
     def _known(self, s: Schedule) -> _Tiled:
         """What is known of a schedule's tile."""
-        even = lanes.even(s, self.chip) if self._by_lanes(s) else (0, 0)
-        key = (s.tile, s.roles == "warp_specialise", s.persistent, s.instruction == "direct", s.threads if self.form == "reduce" else 0,
-               even)  # fmt: skip
+        key = s.tile, s.roles, s.persistent, s.instruction, s.threads if self.form == "reduce" else 0
         known = self._tiles.get(key)
         if known is None:
-            known = self._tiles[key] = _Tiled(self._tile(s, key, even))
+            known = self._tiles[key] = _Tiled(self._tile(s))
         return known
 
     def _by_lanes(self, s: Schedule) -> bool:
@@ -224,13 +219,14 @@ class BlockModel:
         gap = of["ping_pong_gap"] * max(0.0, run.near - of["ping_pong_pace"] * max(terms.values())) if s.ping_pong else 0.0
         return gap + (of["two_slots"] * terms["latency"] if s.roles == "warp_specialise" and s.stages == 2 and not s.ping_pong else 0.0)
 
-    def _tile(self, s: Schedule, key: _Key, even: tuple[int, int]) -> Tile:
+    def _tile(self, s: Schedule) -> Tile:
         """A schedule's tile; of those that differ in what their sides are multiples of, the rest is computed once."""
-        patches, whole = s.roles == "warp_specialise", (*key[:-1], (0, 0))
+        patches, tile = s.roles == "warp_specialise", dict(s.tile)
+        whole = s.tile, patches, s.persistent, s.threads if self.form == "reduce" else 0
         t = self._uneven.get(whole)
         if t is None:
-            t = self._uneven[whole] = tile_of(self.d, dict(s.tile), self.chip, patches, s.persistent, s.threads)
-        return padded(t, self.d, dict(s.tile), self.chip, patches, even) if any(even) else t
+            t = self._uneven[whole] = tile_of(self.d, tile, self.chip, patches, s.persistent, s.threads)
+        return padded(t, self.d, tile, self.chip, patches, lanes.even(s, self.chip)) if self._by_lanes(s) else t
 
     def _through_l2(self, s: Schedule, t: Tile, blocks: int, at_once: int, pair: int, over: float, beside: int,
                     cost: Cost) -> tuple[float, float]:  # fmt: skip
