@@ -167,7 +167,7 @@ def _picks(e: Expr, made: dict[str, list[Stmt]]) -> bool:
         return False
     c, x = e.operands[:2]
     if isinstance(x, Value) and _of_indices(c):
-        return all(isinstance(s.expr, Expr) and _picks(s.expr, made) for s in made.get(x.name, ()))
+        return all(isinstance(s.expr, Expr) and _picks(s.expr, made) and _masked_by(c, s.expr, made) for s in made.get(x.name, ()))
     if not (isinstance(c, Map) and c.fn == "or" and all(isinstance(x, Map) and isinstance(x.operands[0], Value) for x in c.operands)):
         return False
     same, none = c.operands
@@ -179,6 +179,12 @@ def _picks(e: Expr, made: dict[str, list[Stmt]]) -> bool:
     of = {x.name for m in extremes for x in m.operands if isinstance(x, Value)}
     folded = [s for x in (*of, b.name) for s in made.get(x, ()) if s.op == "reduce" and s.expr in ("max", "min")]
     return a.name in of or any(a.name in s.srcs for s in folded)
+
+
+def _masked_by(c: Expr, e: Expr, made: dict[str, list[Stmt]]) -> bool:
+    """Whether a choice among elements (`_picks`) is among those that the same condition keeps."""
+    read = {x.name for x in postorder(e) if isinstance(x, Value)}
+    return any(isinstance(s.expr, Map) and s.expr.fn == "where" and s.expr.operands[0] == c for n in read for s in made.get(n, ()))
 
 
 def _of_indices(e: Expr) -> bool:
