@@ -112,6 +112,9 @@ class _Check:
         if n.kind == "grid" and loops:
             raise self.refuse("a grid inside of a loop", "grid stands outermost; inside it is serial, pipelined or parallel")
 
+        if not (stages := n.opt("stages", "1")).isdecimal() or int(stages) < 1:
+            raise self.refuse(f"a loop of {stages} stages, which is not a whole number of 1 or more")
+
     def value(self, name: str) -> tuple[str, ...]:
         """The axes of a value that was made."""
         b = self.p.buf(name)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import blake2b
+from math import prod
 
 import numpy as np
 
@@ -195,6 +196,7 @@ def alone(text: str, target: Target) -> tuple[KernelGraph, dict[str, tuple[Sched
     the target raises where it does not print it."""
     s, p = read(text)
     p = replace(p, inputs=tuple(replace(t, constant=False) for t in p.inputs))
+    _check_filled(p)
     _op()
     inputs, outputs = ({t.buffer: TensorType(t.dtype, t.shape) for t in ts} for ts in (p.inputs, p.outputs))
     b = Builder(p.name)
@@ -208,6 +210,20 @@ def alone(text: str, target: Target) -> tuple[KernelGraph, dict[str, tuple[Sched
     call = Call(k, {n: n for n in (*inputs, *outputs)}, (OP,), ("given: a tile program",))
     calls = KernelGraph(b.graph(), (call,), {**inputs, **outputs}, tuple(inputs), (), tuple((n, n) for n in outputs))
     return calls, {k.signature: (s, Cost(0.0, "no price"))}
+
+
+def _check_filled(p: TileProgram) -> None:
+    """Raises ModelError where the stores of a program are too few for a buffer: what it held before would be among the results."""
+    extents = {a: n for a, n in p.axes if isinstance(n, int)}
+    for name, shape in {t.buffer: t.shape for t in p.outputs}.items():
+        named = [{a for i in t.index for a in i.names()} for t in p.outputs if t.buffer == name]
+        sizes = [n for n in shape if isinstance(n, int)]
+        if len(sizes) < len(shape) or any(axes - extents.keys() for axes in named):
+            continue
+        most = sum(prod(extents[a] for a in axes) for axes in named)
+        if most < prod(sizes):
+            raise ModelError(f"output '{name}' has {prod(sizes)} elements, and the program stores {most} at most",
+                             where=f"kernel {p.name}", hint="store each element, or give it a smaller buffer")  # fmt: skip
 
 
 def _op() -> None:

@@ -160,6 +160,10 @@ def test_a_program_alone():
     assert "__global__" in autocomp.kernel(SOFTMAX, "cuda:h200").source()
     with pytest.raises(ModelError, match="line 9:37: unknown value 'z'"):
         autocomp.kernel(SOFTMAX.replace("e / s", "e / z"))
+    with pytest.raises(ModelError, match="'out0' has 60000 elements, and the program stores 30000 at most"):
+        autocomp.kernel(SOFTMAX.replace("out0: f32[i0:100, i1:300]", "out0: f32[i0:100, i1:300] of out0[100, 600] at [i0, 2*i1]"))
+    with pytest.raises(ModelError, match="a loop of -1 stages"):
+        autocomp.kernel(SOFTMAX.replace("grid i0", "grid i0 stages=-1"))
     with pytest.raises(ModelError, match="sizes known at run time only"):
         autocomp.kernel(SOFTMAX.replace("i0:100", "i0:N").replace("i0=100", "i0=N"))
     with pytest.raises(DoesNotFit):
