@@ -19,6 +19,8 @@ MASK = "mask of "  # kinds of masks: of full, of line, of stat
 
 
 def extent(p: TileProgram, axis: str) -> int:
+    if axis not in dict(p.axes):
+        raise UnsupportedOp(f"an index computed with the open size {axis}", where=p.name, hint="give the dimension a number (--dim)")
     e = p.extent(axis)
     if isinstance(e, Sym):
         raise UnsupportedOp(f"axis {axis} has the symbolic extent {e}", where=p.name, hint="give the dimension a number (--dim)")

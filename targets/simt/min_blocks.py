@@ -38,7 +38,8 @@ def turning(p: TileProgram, at: Placement) -> Iterator[str]:
 
 def _overlap(p: TileProgram, i: Aff) -> bool:
     """Whether steps of one axis of a dimension are shorter than another axis goes (a reduction's part begins where the last one ends)."""
-    steps = sorted((abs(i.coef(n)), n) for n in i.names())
+    axes = dict(p.axes)  # an index may compute with an open size, too
+    steps = sorted((abs(i.coef(n)), n) for n in i.names() if n in axes)
     return any(0 < wide < step * dim_hint(p.extent(n)) for (step, n), (wide, _) in pairwise(steps))
 
 

@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 import yaml
 from autocomp.targets import load_target
-from autocomp.targets.ascend.geometry import Geometry
+from autocomp.targets.ascend.geometry import Geometry, extent
+from autocomp.targets.simt.min_blocks import _overlap
 
 import autocomp
 from autocomp.egraph.choose import choose_schedule
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
+from autocomp.ir.affine import aff
 from autocomp.ir.schedule import Schedule
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from autocomp.tile.derive import derive
+from autocomp.tile.program import TileProgram
 from autocomp.tile.text import show
 from autocomp.trace import Trace
 from examples import models
@@ -288,3 +291,12 @@ def test_columns_that_are_no_lanes_are_refused():
     assert of.pitch("i2") % of.block == 0
     with pytest.raises(UnsupportedOp, match="columns along i1"):
         of.pitch("i1")
+
+
+def test_open_sizes_that_an_index_is_computed_with_are_no_axes():
+    """A shifted window of an open image reads at i0 + r0 - n (KeyError 'n' before)."""
+    program = TileProgram("k", (), (), (("i0", 8), ("r0", 3)), (), (), ())
+    with pytest.raises(UnsupportedOp, match="open size n"):
+        extent(program, "n")
+    assert not _overlap(program, aff("i0") + aff("n"))
+    assert _overlap(program, aff("i0") + aff("r0"))
