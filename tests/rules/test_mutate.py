@@ -59,7 +59,7 @@ def test_rules_ask_of_memories_for_what_no_kernel_does_without():
 
 @cache
 def sample() -> MutationReport:
-    return mutate_rules(SMALL, 15, 7, 8)
+    return mutate_rules(SMALL, 15, 5, 8)
 
 
 def test_what_is_really_wrong_is_refused():
@@ -77,7 +77,7 @@ def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatc
     original = Drawer.draws
     monkeypatch.setattr(Drawer, "draws", lambda self, count, tries: iter(()) if self.seed == 0 else original(self, count, tries))
     monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
-    blind = mutate_rules(SMALL, 15, 7, 8)
+    blind = mutate_rules(SMALL, 15, 5, 8)
     assert [(t.rule, t.what, t.wrong) for t in blind.trials] == [(t.rule, t.what, t.wrong) for t in sample().trials]
     refuted = lambda report: sum(t.status == "refuted" for t in report.wrong)
     assert refuted(blind) < refuted(sample()) <= len(sample().wrong)
