@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.errors import ModelError
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, Map, Read
 from autocomp.ir.node import Attrs, Node
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType, dim_hint, widens
+from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType, widens
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -301,9 +301,11 @@ def _sum_at_infer(t: Types, a: Attrs) -> TensorType:
     index, updates = t
     check_index("sum_at", index)
     axis, made = a["axis"], DTYPES.get(a["dtype"])
+    if not (index.is_static and updates.is_static):
+        raise UnsupportedOp(f"symbolic dimensions of {index} or {updates}", where="sum_at", hint="give them numbers with dims={...}")
     if made is None or not widens(updates.dtype, made) or not isinstance(a["size"], int) or a["size"] < 1:
         raise ModelError(f"updates {updates} have no sums of dtype '{a['dtype']}' at {a['size']} places", where="sum_at")
-    if not 0 <= axis < updates.rank or (index.shape != updates.shape and index.elements != dim_hint(updates.shape[axis])):
+    if not 0 <= axis < updates.rank or (index.shape != updates.shape and index.elements != updates.shape[axis]):
         raise ModelError(f"indices {index} are none of each of {updates} or of its axis {axis}", where="sum_at")
     return TensorType(made, (*updates.shape[:axis], a["size"], *updates.shape[axis + 1 :]))
 
