@@ -116,7 +116,8 @@ class _Namer:
 
     def wide(self, axes: Sequence[str] | frozenset[str] | set[str]) -> frozenset[str]:
         """Those along which a tile has more than one element; an open size, which an expression may compute with, is no axis."""
-        return frozenset(a for a in axes if a in dict(self.p.axes) and tile_of(self.p, a) != 1)
+        own = dict(self.p.axes)
+        return frozenset(a for a in axes if a in own and tile_of(self.p, a) != 1)
 
     def named(self, e: Expr) -> str:
         """The value of a part, made where it is not yet."""
