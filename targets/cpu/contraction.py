@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from autocomp.targets.cpu.printer import Printer
 
 
+PAGES = 2048  # floats on in a panel that is read once: two pages of 4 KB
+BUSY = 4  # rows whose multiply-adds take as long as the loads and prefetches of a row of the panel
 AHEAD = 32  # steps of depth by which a stream of weights is asked for: about 400 cycles, the latency of memory
 
 
@@ -294,10 +296,10 @@ class ContractionPrinter(Panels):
             at = [" + ".join(x for x in (f"{i}*{step_row}" if i and step_row != "0" else "", times_k) if x) for i in range(mr)]
             cells = [self._scalar(a, f"a{k}[{x or '0'}]") for x in at]
             far = self._ahead()
-            ready = self.packed(m) in self.ready and far > 0 and len(fused) == len(s.depth)
-            ahead = [f"next{k} + kk*{far}{f' + {i}' if i else ''}" for i in range(0, far, LINE)]
+            ready, chain = self.packed(m) in self.ready, far > 0 and len(fused) == len(s.depth)
+            ahead = [f"next{k} + kk*{far}{f' + {i}' if i else ''}" for i in range(0, far, LINE)] if chain else self._streamed(k, mr)
             self._steps_of_depth(k, m, regs, f"{length}{f'*{more}' if more > 1 else ''}", cells, *(ahead if ready else ()))
-            if ready:
+            if ready and chain:
                 step = far * (self.part or self.depth())
                 p.w(f"next{k} += next{k} + {2 * step} <= panel{k} + {(self.depth() + (self.part or self.depth())) * self.nr} ? {step} : 0;")
 
@@ -317,10 +319,16 @@ class ContractionPrinter(Panels):
             return False
         return self.width == -(-(n - (n - 1) // self.nr * self.nr) // self.lanes)
 
+    def _streamed(self, k: int, mr: int) -> list[str]:
+        """What to ask for of a panel that one tile of rows reads in passing, PAGES on: processors foresee addresses within a page.
+        Products of fewer rows than BUSY leave no time for it beside their loads."""
+        once = "prefetch" in self.nest.schemes and not self._ahead() and mr >= BUSY
+        return [f"b{k} + {PAGES + i}" for i in range(0, self.nr, LINE)] if once else []
+
     def _ahead(self) -> int:
         """Floats of the next panel to ask for at a step of depth, so that all of it is near when its turn comes, and no more come
         at a time than the tiles of rows leave time for: a burst would take the few lines that may be under way from the product. 0
-        where one tile of rows reads the panel in passing, which the processor foresees by itself."""
+        where one tile of rows reads the panel in passing."""
         if "prefetch" not in self.nest.schemes:
             return 0
         rows = self.rows() if self.s.row and self.nest.tile.get(self.s.row) != 1 else 1

@@ -29,7 +29,7 @@ def contiguity(nest: Nest, stmts: list[Stmt]) -> dict[str, float]:
         for v in sorted({*reads(s), *([s.dst] if s.op == "store" else [])}):
             if v in nest.views or v in nest.buffers:
                 size = 1.0
-                for a in nest.axes_of(v):
+                for a in _walked(nest, v):
                     e = nest.tile.get(a, nest.extent[a])
                     size *= e if isinstance(e, int) else 256
                 for a in domain(s, nest):
@@ -41,6 +41,14 @@ def contiguity(nest: Nest, stmts: list[Stmt]) -> dict[str, float]:
     return out
 
 
+def _walked(nest: Nest, v: str) -> set[str]:
+    """Axes along which a tensor, or a buffer that windows read, is read: those of its places, as the windows reach them."""
+    if v not in nest.buffers:
+        return {*nest.axes_of(v)}
+    at = nest.buffers[v]
+    return {x for a in nest.slots[v].axes for x in (at[a].names() if a in at else (a,))}
+
+
 def _step(nest: Nest, v: str, axis: str) -> object:
     """Elements of a tensor, or of a buffer that windows read, between neighbours along an axis; None or 0 where they are no neighbours."""
     if v in nest.views:
@@ -50,11 +58,13 @@ def _step(nest: Nest, v: str, axis: str) -> object:
 
 
 def loop_order(nest: Nest, s: Stmt, vector: str | None, folded: tuple[str, ...] = ()) -> list[str]:
-    """Axes of a statement, outermost first: free axes, then reduced ones, with the vector axis as far in as it can be.
+    """Axes of a statement, outermost first: free axes, then reduced ones, with the vector axis as far in as it can be. Axes along which
+    no windows slide come first where windows are read from a buffer: it is as small as one image of one channel then.
     `folded`: axes of a map that the only statement which reads it reduces; they go where that one has them."""
     dims = domain(s, nest)
     reduced = s.axis.split(",") if s.op in ("reduce", "scan") else list(folded)
-    rank = {a: i for i, a in enumerate(nest.extent)}
+    own = {a for x, at in nest.buffers.items() for a in nest.slots[x].axes if a not in at}
+    rank = {a: (a not in own, i) for i, a in enumerate(nest.extent)}
     free = sorted((a for a in dims if a not in reduced and a != vector), key=rank.__getitem__)
     red = [a for a in reduced if a != vector]
     last = [vector] if vector is not None else []
@@ -65,11 +75,12 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
     """Loops for statements that stand inside of loops over `bound`; vectors run along the axis with the best score, which says how well
     accesses to memory go along it: a row's one value that touches none goes with its row."""
     vector: dict[int, tuple[str | None, bool]] = {}
-    along = {id(s): _best_axis(nest, s, bound, scores) for s in stmts}
+    own = {id(s): contiguity(nest, [s]) if s.dst in nest.buffers else scores for s in stmts}  # a buffer's axes are no other's
+    along = {id(s): _best_axis(nest, s, bound, own[id(s)]) for s in stmts}
     for s in stmts:
-        dims, best = [a for a in domain(s, nest) if a not in bound], along[id(s)]
+        scores, dims, best = own[id(s)], [a for a in domain(s, nest) if a not in bound], along[id(s)]
         near = not any(name in nest.views or name in nest.buffers for name in (s.dst, *reads(s)))
-        runs = lambda t: vector[id(t)][0] if id(t) in vector else along[id(t)] if scores.get(along[id(t)] or "") else ""
+        runs = lambda t: vector[id(t)][0] if id(t) in vector else along[id(t)] if own[id(t)].get(along[id(t)] or "") else ""
         beside = [t for t in stmts if runs(t) not in dims]  # vectors of the others run along what this one has
         if best is not None and (near or not scores.get(best)) and _row_value(nest, s, beside):
             best = None

@@ -53,6 +53,8 @@ FORMS = {
         "%t = transpose(x, perm=[0, 3, 1, 2])\n%0 = conv(%t, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)"),
     "turned behind": graph({"x": "f32[1, 6, 21, 9]", "w": "f32[6, 1, 3, 3]"},
         "%c = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)\n%0 = transpose(%c, perm=[0, 1, 3, 2])"),
+    "channels last behind": graph({"x": "f32[1, 37, 10, 19]", "w": "f32[37, 1, 5, 5]"},
+        "%c = conv(x, w, strides=[1, 1], lo=[2, 2], hi=[2, 2], dilations=[1, 1], groups=37)\n%0 = transpose(%c, perm=[0, 2, 3, 1])"),
     "two of one image": graph({"x": "f32[1, 6, 13, 20]", "v": "f32[6, 1, 3, 3]", "w": "f32[6, 1, 3, 3]"},
         "%c = conv(x, v, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)\n"
         "%d = conv(x, w, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=6)\n%0 = add(%c, %d)"),
@@ -108,6 +110,13 @@ def test_an_element_is_mapped_once():
     text = p.source()
     assert len(p.kernels) == 1 and "window[" in text and "u1_0_phase" in text
     assert text.count("vf_sigmoid") == 2  # whole vectors, and the end of a line
+
+
+def test_lanes_run_along_lines_of_the_image_where_results_lie_channels_last():
+    """Windows read an element 25 times, results are written once; a buffer holds one channel, since its loop is the outer one."""
+    p = autocomp.optimize(FORMS["channels last behind"], target="cpu", cache=False, threads=1)
+    text = p.source()
+    assert "stage_windows" in p.kernels[0].schedule and "vf_strided(" not in text and "float window[(14)*(23) + " in text
 
 
 def test_a_buffer_that_would_leave_the_second_cache_is_not_made():
