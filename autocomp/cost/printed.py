@@ -104,6 +104,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in phases.items()}
     pipes["cache fill"] = (min(w.asked, max(w.fetched, 0.0 if _held(w, chip, r, at_once) else w.asked)) + w.stored) / r.fill
     pipes["stores"] = w.lines * of["stored_line"] + w.parts * (of["stored_part"] - of["stored_line"])
+    pipes["block starts"] = max(of["starts"], of["warp_starts"] * w.threads / chip.lanes()) * chip.clock
     own = min(1.0, w.threads / chip.lanes() / of["schedulers"])  # warps stay with their scheduler
     side = min(1.0, min(at_once, ceil(w.blocks / chip.cores)) * w.threads / chip.lanes() / of["schedulers"])
     lives = sum(p.turns * _clocks(p, {n: xs[i] / (own if n in BY_SCHEDULER else 1.0) for n, xs in phases.items()}, far, r)

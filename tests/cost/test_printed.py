@@ -184,6 +184,18 @@ def test_a_lone_block_is_bound_by_its_waits():
     assert cost.bound == "latency" and cost.seconds > 100 * H200.latency
 
 
+def test_blocks_of_few_elements_are_bound_by_their_starts():
+    """An outer product of 12288 x 12288 f32: 183 us by 4 elements a thread, 134 by 8, 149 by 4 in blocks twice as large
+    (benchmarks/cost_rank.py, H200, 2026-11-29)."""
+    text = graph({"x": "f32[12288, 1]", "y": "f32[12288]"}, "%0 = mul(x, y)")
+    four, eight, larger = (
+        time(count(text, Schedule.make(tile, threads=threads)), H200)
+        for tile, threads in (({"i0": 8, "i1": 64}, 128), ({"i0": 8, "i1": 128}, 128), ({"i0": 8, "i1": 128}, 256))
+    )
+    assert four.bound == "block starts" and eight.bound == "dram"
+    assert eight.seconds < larger.seconds < 0.95 * four.seconds
+
+
 def test_a_count_raises_a_price_and_never_lowers_it():
     w = count(scale(1 << 24), Schedule.make({"i0": 1024}, threads=128))
     by_count = time(w, H200).seconds
