@@ -96,6 +96,7 @@ def _improve(c: Cover, s: Subject) -> None:
     order = [x for g in s.order for x in g]
     moves: tuple[tuple[Callable[[int], bool], Callable[[int], None]], ...] = (
         (lambda x: c.refs.get(x, 0) > 0 and x in c.pick, lambda x: _best_swap(c, x)),
+        (lambda x: c.refs.get(x, 0) > 0 and x in c.pick, lambda x: _swap_by_way(c, x)),
         (lambda x: c.refs.get(x, 0) > 1 and x in c.pick, lambda x: _try(c, lambda: _stop_storing(c, x))),
         (lambda x: c.stored(x) and not c.refs.get(x, 0), lambda x: _try(c, lambda: _start_storing(c, x))),
     )
@@ -119,6 +120,21 @@ def _try(c: Cover, moves: Callable[[], Iterator[tuple[int, Cut]]]) -> None:
 def _best_swap(c: Cover, x: int) -> None:
     for cut in c.enum.cuts[x]:
         c.attempt(lambda cut=cut: iter([(x, cut)]))  # type: ignore[misc]
+
+
+def _swap_by_way(c: Cover, x: int) -> None:
+    """Another cut that loads one tensor which nobody stores yet, by a kernel that need not be the one that area flow ranks first: a sum of
+    all elements by way of its rows, whose kernel computes what is else stored for it."""
+    for cut in c.enum.cuts[x]:
+        own = c.pick[x]
+        new = [y for y in cut.leaves if c.stored(y) and not c.refs.get(y, 0)]
+        if len(new) != 1 or cut is own:
+            continue
+        freed = own.time + sum(c.pick[y].time for y in own.leaves if c.refs.get(y, 0) and y in c.pick)
+        for first in c.enum.cuts[new[0]]:
+            if first is not c.best(new[0]) and cut.time + first.time < freed:
+                both = ((x, cut), (new[0], first))
+                c.attempt(lambda both=both: iter(both))  # type: ignore[misc]
 
 
 def _stop_storing(c: Cover, x: int) -> Iterator[tuple[int, Cut]]:

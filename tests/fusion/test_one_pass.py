@@ -82,3 +82,21 @@ def test_parts_of_one_state_are_made_by_one_step(text: str) -> None:
     assert program.verify().ratio <= 1
     statements = [line for line in program.source().splitlines() if line.startswith(" *") and "= reduce" in line]
     assert len(statements) == (1 if "output y = %0" in text else 2)  # nobody counts the elements of a whole row
+
+
+def test_a_sum_of_all_elements_begins_in_their_rows() -> None:
+    """A divergence of softmaxes: nothing of their size is stored, as the kernel that has their rows on chip adds each up. Kernels that
+    store x are shared by five readers, so the search comes there by a tensor of rows that nobody stores yet."""
+    b = Builder("divergence")
+    x, y = (
+        b.op("sub", v, b.op("reduce_max", v, axes=(1,), keepdims=True)) for v in (b.input(n, TensorType(F32, (5015, 30230))) for n in "xy")
+    )
+    total = lambda v: b.op("reduce_sum", b.op("exp", v), axes=(1,), keepdims=True)
+    x = b.op("div", b.op("exp", x), total(x))
+    p = b.op("where", b.op("eq", x, b.const(0.0, F32)), b.const(0.0, F32), b.op("mul", b.op("log", x), x))
+    p = b.op("where", b.op("isnan", x), b.const(float("nan"), F32), p)
+    q = b.op("mul", b.op("sub", y, b.op("log", total(y))), x)
+    b.output("z", b.op("div", b.op("reduce_sum", b.op("sub", p, q), axes=(0, 1)), b.const(5015.0, F32)))
+    one, more = covered(b.graph(), "h200"), covered(b.graph(), "h200", ("idioms/rows-before-all/*",))
+    assert len(one.calls) == 2 < len(more.calls)
+    assert one.predicted < 0.9 * more.predicted
