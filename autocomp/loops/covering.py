@@ -175,7 +175,18 @@ def _twice(seen: isl.Map, names: Sequence[str], what: str) -> str:
         return ""
     pairs = seen.apply_range(seen.reverse())
     pairs = pairs.subtract(isl.Map.identity(pairs.get_space()))
-    return f"{_element(pairs.domain().apply(seen), names)} is {what} more than once"
+    return f"{_element(pairs.domain().apply(seen), names)} is {what} more than once, by iterations {_distance(pairs)} apart"
+
+
+def _distance(pairs: isl.Map) -> str:
+    """How far two iterations (bases of tiles, points in them) lie apart along each axis."""
+    later = pairs.intersect(isl.Map.lex_lt(pairs.get_space().domain()))
+    bases = [str(pairs.get_dim_name(isl.dim_type.in_, i)) for i in range(pairs.dim(isl.dim_type.in_))]
+    far: dict[str, int] = {}
+    for n, x in zip(bases, sets.sample(later.deltas())[1]):
+        axis = sets.unname(n).split("_", 1)[1]
+        far[axis] = far.get(axis, 0) + abs(x)
+    return ", ".join(f"{a} {x}" for a, x in far.items() if x)
 
 
 def _element(s: isl.Set, names: Sequence[str]) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from autocomp.ir.body import Const, Expr, Index, Inside, Map, postorder
+from autocomp.ir.body import Const, Expr, Index, Inside, Map
 from autocomp.ir.types import Dim
 from autocomp.loops.covering import Target, Visits, folds_once, outside, stores_once
-from autocomp.tile.program import Loop, Stmt, TileProgram, Value, walk
+from autocomp.tile.program import Loop, Stmt, TileProgram, Value, reads, walk
 
 IDENTITY = {"add": 0.0, "mul": 1.0, "max": -inf, "min": inf, "or": 0.0, "and": 1.0}
 KEEPS = {"cast", "as_stored", "neg", "abs", "relu", "shr", "shl"}  # f(0, ..) = 0
@@ -24,6 +24,19 @@ FINITE = KEEPS | {"add", "sub", "mul", "max", "min", "where", "bitand", "bitor"}
 def problems(p: TileProgram) -> list[str]:
     """What is visited more or less than once, and tails that are folded unmasked; [] if nothing is."""
     return _Once(p).problems()
+
+
+def stores(p: TileProgram) -> list[tuple[str, str]]:
+    """(buffer, why) of outputs of which an element is not stored exactly once."""
+    once = _Once(p)
+    return [(b, why) for b in dict.fromkeys(t.buffer for t in p.outputs) if (why := once.stored(b))]
+
+
+def tails(p: TileProgram) -> list[tuple[str, str]]:
+    """(statement, why) of folds that take in what lies past the end of an axis."""
+    once = _Once(p)
+    folds = [(i, x.stmt) for i, x in enumerate(once.order) if x.stmt.op in ("reduce", "mma")]
+    return [(_show(s), why) for i, s in folds for a in once.folded(s) if (why := once.tail(i, s, a))]
 
 
 @dataclass(frozen=True)
@@ -49,16 +62,14 @@ class _Once:
         for i, x in enumerate(self.order):
             if x.stmt.op in ("reduce", "mma"):
                 found += [f"{_show(x.stmt)}: {why}" for why in self.fold(i, x) if why]
-        buffers = dict.fromkeys(t.buffer for t in self.p.outputs)
-        return list(dict.fromkeys((*found, *(f"output {b}: {why}" for b in buffers if (why := self.stored(b))))))
+        return list(dict.fromkeys((*found, *(f"output {b}: {why}" for b, why in stores(self.p)))))
 
     # ---- folds
     def fold(self, i: int, x: _Place) -> list[str]:
         s = x.stmt
         dst = self.p.buf(s.dst)
         assert dst is not None
-        axes = [a for n in s.srcs for a in self.axes_of(n)]
-        folded = tuple(dict.fromkeys(a for a in axes if a not in dst.axes))
+        folded = self.folded(s)
         states = self.states(i, x, folded)
         looped = [a for a in folded if a in x.axes]
         if looped and not states:
@@ -71,6 +82,9 @@ class _Once:
             found.append(folds_once(self.visits(x, dst.axes, folded, life, until)))
         return [*found, *(self.tail(i, s, a) for a in folded)]
 
+    def folded(self, s: Stmt) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a for n in s.srcs for a in self.axes_of(n) if a not in self.axes_of(s.dst)))
+
     def states(self, i: int, x: _Place, folded: Sequence[str]) -> list[int]:
         """Of each value that carries what a statement folds from turn to turn, how many axes of loops stand around its beginning."""
         if x.stmt.acc:
@@ -81,7 +95,7 @@ class _Once:
         for y in self.order[i + 1 :]:
             if y.loops[: len(x.loops)] != x.loops:
                 continue
-            if reached & ({*y.stmt.srcs} | _mentioned(y.stmt)):
+            if reached & reads(y.stmt):
                 reached.add(y.stmt.dst)
                 life = self.begins(i, x, y.stmt.dst)
                 if life < len(x.axes):
@@ -92,7 +106,7 @@ class _Once:
         """How many axes of loops stand around the last statement before `x` that gives a value without reading it."""
         for y in reversed(self.order[:i]):
             s = y.stmt
-            if s.dst == name and not s.acc and name not in {*s.srcs} | _mentioned(s) and x.loops[: len(y.loops)] == y.loops:
+            if s.dst == name and not s.acc and name not in reads(s) and x.loops[: len(y.loops)] == y.loops:
                 return len(y.axes)
         return len(x.axes)
 
@@ -205,10 +219,6 @@ def _extreme(e: Const, value: float) -> bool:
         return False
     least, most = (0, 1) if e.dtype.kind == "b" else (-(2 ** (8 * e.dtype.bytes - 1)), 2 ** (8 * e.dtype.bytes - 1) - 1)
     return int(e.value) in ((most, 2 * most + 1) if value > 0 else (least, 0) if e.dtype.kind == "u" else (least,))
-
-
-def _mentioned(s: Stmt) -> set[str]:
-    return {e.name for e in postorder(s.expr) if isinstance(e, Value)} if isinstance(s.expr, Expr) else set()
 
 
 def _show(s: Stmt) -> str:

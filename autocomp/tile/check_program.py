@@ -9,11 +9,12 @@ from math import prod
 from autocomp.errors import ModelError
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Gather, Index, Inside, postorder
-from autocomp.ir.scalar import SCALAR
+from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.types import Dim, Sym
 from autocomp.tile.program import Expr, Loop, Stmt, Tensor, TileProgram, walk
 
 HEAD = 1  # the line of the kernel's head
+REDUCTIONS = {op for m in MONOIDS.values() for _, op, _ in m.base}  # in any order the same
 MOST = 1 << 31  # elements of a value in one tile
 
 
@@ -135,7 +136,9 @@ class _Check:
 
     def copy(self, s: Stmt) -> None:
         t = next((t for t in self.p.inputs if t.name == s.srcs[0]), None)
-        self.makes(s, t.axes if t is not None else self.value(s.srcs[0]))
+        if t is None:
+            raise self.refuse(f"there is no input {s.srcs[0]!r} to copy", f"`{s.dst} = map {s.srcs[0]}` repeats a value")
+        self.makes(s, t.axes)
 
     def fill(self, s: Stmt) -> None:
         self.makes(s, ())
@@ -154,8 +157,8 @@ class _Check:
 
     def reduce(self, s: Stmt) -> None:
         axes = self.value(s.srcs[0])
-        if s.expr not in SCALAR or SCALAR[str(s.expr)].arity != 2:
-            raise self.refuse(f"there is no reduction {s.expr!r}", "such as add, max, min, mul")
+        if s.expr not in REDUCTIONS:
+            raise self.refuse(f"there is no reduction {s.expr!r}", ", ".join(sorted(REDUCTIONS)))
         folded = s.axis.split(",")
         if unknown := next((a for a in folded if a not in axes), ""):
             raise self.refuse(f"{s.srcs[0]} has no axis {unknown!r}, but [{', '.join(axes)}]")
@@ -206,4 +209,10 @@ class _Check:
             raise self.refuse(f"there is no output {s.dst!r}", f"the outputs are {', '.join(t.name for t in self.p.outputs)}")
         if lacks := [a for a in self.value(s.srcs[0]) if a not in t.axes]:
             raise self.refuse(f"{s.srcs[0]} has axis {lacks[0]}, which {s.dst} has not")
+        if lacks := [a for a in t.axes if a not in self.value(s.srcs[0])]:
+            raise self.refuse(f"{s.dst} has axis {lacks[0]}, which {s.srcs[0]} has not", "spread it: `y: f32[i, j] fragment = map x`")
+        b = self.p.buf(s.srcs[0])
+        assert b is not None, s
+        if b.dtype is not t.dtype and not (b.dtype.is_float and t.dtype.is_float):
+            raise self.refuse(f"{s.srcs[0]} is {b.dtype}, {s.dst} is {t.dtype}", f"`map cast(..)` to {t.dtype} in front of the store")
         self.made.add(s.dst)

@@ -122,7 +122,7 @@ class _Run:
         assert t is not None
         index, _, ok = self.address(t)
         x = np.broadcast_to(self.align(self.env[s.srcs[0]], self.bufs[s.srcs[0]].axes, t.axes), ok.shape)
-        self.out[t.buffer][tuple(i[ok] for i in index)] = x[ok].astype(self.type(t.dtype))
+        self.out[t.buffer][tuple(i[ok] for i in index)] = (x[ok] if index else x.ravel()[0]).astype(self.type(t.dtype))
 
     def fill(self, s: Stmt) -> None:
         b = self.bufs[s.dst]

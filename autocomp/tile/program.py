@@ -20,12 +20,12 @@ nothing. No thread, memory, barrier, lane, stage index or address appears.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autocomp.errors import UnsupportedOp
 from autocomp.forks import kept_property
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr, read_sizes
+from autocomp.ir.body import Expr, postorder, read_sizes
 from autocomp.ir.types import Dim, DType
 
 
@@ -158,6 +158,35 @@ def without_scans(p: TileProgram, target: str) -> None:
         if s.op == "scan":
             raise UnsupportedOp(f"{target} has no scan ({s.dst})", where=f"kernel {p.name}",
                                 hint="leave `scan` out of the schedule: running sums go in parts")  # fmt: skip
+
+
+def without_when(body: Sequence[Loop | Stmt]) -> tuple[Loop | Stmt, ...]:
+    """The bodies of `when` in their places, as they may always run, without values that nobody reads then."""
+    flat = _unconditional(body)
+    if flat == tuple(body):
+        return flat
+    while dead := {s.dst for s, _ in walk(flat) if s.op != "store"} - {n for s, _ in walk(flat) for n in reads(s) if n != s.dst}:
+        flat = _without(flat, dead)
+    return flat
+
+
+def reads(s: Stmt) -> set[str]:
+    """Values and tensors that a statement reads."""
+    found = {e.name for e in postorder(s.expr) if isinstance(e, Value)} if isinstance(s.expr, Expr) else set()
+    return found | {*s.srcs} | ({s.dst} if s.acc else set())
+
+
+def _unconditional(body: Sequence[Loop | Stmt]) -> tuple[Loop | Stmt, ...]:
+    out: list[Loop | Stmt] = []
+    for n in body:
+        inner = _unconditional(n.body) if isinstance(n, Loop) else ()
+        out += (n,) if isinstance(n, Stmt) else inner if n.kind == "when" else (replace(n, body=inner),)
+    return tuple(out)
+
+
+def _without(body: Sequence[Loop | Stmt], dead: set[str]) -> tuple[Loop | Stmt, ...]:
+    return tuple(replace(n, body=_without(n.body, dead)) if isinstance(n, Loop) else n for n in body
+                 if isinstance(n, Loop) or n.op == "store" or n.dst not in dead)  # fmt: skip
 
 
 def walk(body: Sequence[Loop | Stmt], loops: tuple[Loop, ...] = ()) -> Iterator[tuple[Stmt, tuple[Loop, ...]]]:

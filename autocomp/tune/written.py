@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import blake2b
-from math import prod
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import parse as parse_schedule
 from autocomp.ir.types import F64, Dim, Sym, TensorType
 from autocomp.targets import Target
+from autocomp.tile.check_written import check
 from autocomp.tile.meaning import Wanted, run
 from autocomp.tile.program import Loop, Tensor, TileProgram, walk
 from autocomp.tile.text import parse, show
@@ -58,7 +58,8 @@ def told_apart(given: Given) -> tuple[Given, Given]:
 def read(text: str) -> tuple[Schedule, TileProgram]:
     """A tile program and the schedule that goes with it: its tile, its deepest ring and the clauses of a line `schedule ..` before it.
 
-    Raises ModelError with line and column, AutocompError for a clause that is none or that the program itself says.
+    Raises ModelError with line and column, or for results that depend on an order (`tile.check_written`);
+    AutocompError for a clause that is none or that the program itself says.
     """
     lines = text.splitlines()
     first = next((i for i, line in enumerate(lines) if line.strip()), 0)
@@ -77,6 +78,7 @@ def read(text: str) -> tuple[Schedule, TileProgram]:
     if parts != said.cluster_split_k:
         raise ModelError(f"the loop has {parts} parts, the schedule {said.cluster_split_k}", where=f"kernel {p.name}",
                          hint=f"schedule cluster {parts} | cluster_split_k {parts}")  # fmt: skip
+    check(p)
     return replace(said, tile=tuple(sorted(p.tile)), stages=max(rings, default=said.stages)), p
 
 
@@ -196,7 +198,6 @@ def alone(text: str, target: Target) -> tuple[KernelGraph, dict[str, tuple[Sched
     the target raises where it does not print it."""
     s, p = read(text)
     p = replace(p, inputs=tuple(replace(t, constant=False) for t in p.inputs))
-    _check_filled(p)
     _op()
     inputs, outputs = ({t.buffer: TensorType(t.dtype, t.shape) for t in ts} for ts in (p.inputs, p.outputs))
     b = Builder(p.name)
@@ -210,20 +211,6 @@ def alone(text: str, target: Target) -> tuple[KernelGraph, dict[str, tuple[Sched
     call = Call(k, {n: n for n in (*inputs, *outputs)}, (OP,), ("given: a tile program",))
     calls = KernelGraph(b.graph(), (call,), {**inputs, **outputs}, tuple(inputs), (), tuple((n, n) for n in outputs))
     return calls, {k.signature: (s, Cost(0.0, "no price"))}
-
-
-def _check_filled(p: TileProgram) -> None:
-    """Raises ModelError where the stores of a program are too few for a buffer: what it held before would be among the results."""
-    extents = {a: n for a, n in p.axes if isinstance(n, int)}
-    for name, shape in {t.buffer: t.shape for t in p.outputs}.items():
-        named = [{a for i in t.index for a in i.names()} for t in p.outputs if t.buffer == name]
-        sizes = [n for n in shape if isinstance(n, int)]
-        if len(sizes) < len(shape) or any(axes - extents.keys() for axes in named):
-            continue
-        most = sum(prod(extents[a] for a in axes) for axes in named)
-        if most < prod(sizes):
-            raise ModelError(f"output '{name}' has {prod(sizes)} elements, and the program stores {most} at most",
-                             where=f"kernel {p.name}", hint="store each element, or give it a smaller buffer")  # fmt: skip
 
 
 def _op() -> None:

@@ -33,7 +33,7 @@ from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.directives import complete
 from autocomp.ir.types import dim_hint
 from autocomp.tile.agents import Again, Body, flat
-from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans
+from autocomp.tile.program import Loop, Stmt, TileProgram, walk, without_scans, without_when
 from autocomp.tile.text import show
 
 HEADER, CUBE_HEADER, COUPLED_HEADER = "autocomp_ascend.h", "autocomp_ascend_cube.h", "autocomp_ascend_coupled.h"
@@ -52,7 +52,7 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p)
-    p = narrowed(named(p))
+    p = narrowed(named(replace(p, body=without_when(p.body))))
     if blocks.by_blocks(chip):
         blocks.check_blocks(p)
     if "half_scores" in directives and half_scores(p) is None:

@@ -18,7 +18,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, rewrite
 from autocomp.ir.sizes import LARGEST
 from autocomp.ir.types import BOOL, Sym
-from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, walk, without_when
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,9 @@ def lower(p: TileProgram) -> Nest:
     pointer = {t.buffer: names.fresh(t.buffer) for t in tensors}
     views = {t.name: renamed.view(t, pointer[t.buffer]) for t in tensors}
     written = Counter(s.dst for s, _ in walk(p.body))
-    redefined = {s.dst for s, _ in walk(p.body) if s.op not in ("copy", "store")}
+    copies = {s.dst: s.srcs for s, _ in walk(p.body) if s.op == "copy"}
+    redefined = {s.dst for s, _ in walk(p.body) if s.op != "store" and (s.op != "copy" or s.acc or s.srcs != copies[s.dst])}
+    dtype = {b.name: b.dtype for b in p.bufs}
     made = {b.name: frozenset(axis[a] for a in b.axes) for b in p.bufs}
 
     def block(body: tuple[Loop | Stmt, ...]) -> tuple[Loop | Stmt, ...]:
@@ -129,11 +131,14 @@ def lower(p: TileProgram) -> Nest:
         for n in body:
             if isinstance(n, Loop):
                 out.append(replace(n, axes=tuple(axis[a] for a in n.axes), body=block(n.body)))
-            elif n.op == "copy" and n.dst not in redefined:
-                views[n.dst] = views[n.srcs[0]]
             elif n.op == "copy":
-                value = Value(views[n.srcs[0]].dtype, n.srcs[0])
-                out.append(Stmt("map", n.dst, n.srcs, value, acc=n.acc))
+                src = n.srcs[0]
+                of = views[src].dtype
+                if of is dtype[n.dst] and n.dst not in redefined:
+                    views[n.dst] = views[src]
+                    continue
+                value = Value(of, src)
+                out.append(Stmt("map", n.dst, n.srcs, value if of is dtype[n.dst] else Map(dtype[n.dst], "cast", (value,)), acc=n.acc))
             else:
                 expr = rewrite(n.expr, renamed.fold) if isinstance(n.expr, Expr) else n.expr
                 if n.op == "map" and not n.acc and isinstance(expr, Value) and expr.name in views and written[n.dst] == 1:
@@ -143,7 +148,9 @@ def lower(p: TileProgram) -> Nest:
                 out.append(replace(n, expr=expr, axis=",".join(axis[a.strip().lstrip("-")] for a in n.axis.split(",")) if n.axis else ""))
         return tuple(out)
 
-    body = block(p.body)
+    if masked := next((t.name for t in p.outputs if views[t.name].guard), ""):
+        raise UnsupportedOp(f"{masked} is stored under a guard", where=f"kernel {p.name}", hint="cut its axis where the guard does")
+    body = block(without_when(p.body))
     looped = {a for _, loops in walk(body) for l in loops for a in l.axes}
     tile = {axis[a]: t for a, t in p.tile if axis[a] in looped}
     slots = {b.name: Slot(b.name, b.dtype, tuple(axis[a] for a in b.axes)) for b in p.bufs}

@@ -23,7 +23,8 @@ def test_a_loop_that_is_missing_leaves_elements_out():
 
 
 def test_a_loop_too_many_folds_elements_again():
-    assert folds_once(visits(loops=("m", "n", "k"), n=5)) == "the element [tile of m at 0, m 0, k 0] is folded more than once"
+    why = "the element [tile of m at 0, m 0, k 0] is folded more than once, by iterations n 5 apart"
+    assert folds_once(visits(loops=("m", "n", "k"), n=5)) == why
 
 
 def test_a_result_that_begins_anew_in_every_turn_has_a_part():
@@ -49,8 +50,9 @@ def test_stores_write_every_element_once():
     assert stores_once((store((50,), aff("m")),)) == ""
     assert stores_once((store((51,), aff("m")),)) == "the element [dimension 0 50] is never written"
     assert stores_once((store((50,), aff("m")), store((50,), aff("m")))) == "the element [dimension 0 0] is written by two statements"
-    assert stores_once((store((50,), aff("m"), loops=("m", "n"), n=5),)) == "the element [dimension 0 0] is written more than once"
-    assert stores_once((store((25,), aff("m") // 2),)) == "the element [dimension 0 0] is written more than once"
+    again = stores_once((store((50,), aff("m"), loops=("m", "n"), n=5),))
+    assert again == "the element [dimension 0 0] is written more than once, by iterations n 5 apart"
+    assert stores_once((store((25,), aff("m") // 2),)) == "the element [dimension 0 0] is written more than once, by iterations m 1 apart"
 
 
 def test_parts_are_the_whole():

@@ -65,7 +65,7 @@ def test_a_minus_in_front_of_an_index():
     ("tile i0=4", "tile i7=4", 1, 1, "there is no axis 'i7'"),
     ("i0:100, i1:1000]) ->", "i0:100, i1:999]) ->", 1, 1, "in0 has 999 elements along i1, the axis 1000"),
     ("grid i0", "grid i0, i0", 4, 1, "grid has an axis twice"),
-    ("copy in0", "copy in1", 5, 3, "value 'in1' is not made yet"),
+    ("copy in0", "copy in1", 5, 3, "there is no input 'in1' to copy"),
     ("reduce max i1", "reduce max i7", 6, 3, "in0_t has no axis 'i7'"),
     ("reduce max i1", "reduce exp i1", 6, 3, "there is no reduction 'exp'"),
     ("m: f32[i0] ", "m: f32[i1] ", 6, 3, "m has axes [i1], what it is made of [i0]"),
