@@ -179,11 +179,15 @@ def _compared(program: Any, module: Any, given: list[Any], want: list[Any], mean
         return "wrong", f"{len(got)} results, torch has {len(want)}"
     exact: list[Any] = [None] * len(want)
     if any(w.is_floating_point() for w in want):
+        default = torch.get_default_dtype()
         try:
+            torch.set_default_dtype(torch.float64)  # what integers and bools become
             wide = [t.double() if t.is_floating_point() else t for t in given]
             exact = [w if w.dtype == torch.float64 else None for w in _tensors(module(*wide))] or exact
         except Exception:  # an operator of one dtype: torch's own answer counts
             exact = [None] * len(want)
+        finally:
+            torch.set_default_dtype(default)
     for k, (g, w, wider) in enumerate(zip(got, want, exact, strict=True)):
         said = difference(np.asarray(g), w, wider)
         if unset and (np.asarray(g).shape, str(np.asarray(g).dtype)) == (tuple(w.shape), str(_array(w).dtype)):

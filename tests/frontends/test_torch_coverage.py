@@ -21,6 +21,7 @@ RIGHT = {  # operator, dtype -> how many of at most three samples are right at l
     ("index_reduce.mean", "f32"): 3, ("index_reduce.amin", "f16"): 3, ("sort", "bf16"): 3,
     ("slice_scatter", "bool"): 3, ("median", "f16"): 3,
     ("nn.functional.grid_sample", "f32"): 2, ("softmax", "f16"): 3, ("var_mean", "f32"): 3,
+    ("fft.irfft", "bool"): 3,
 }  # fmt: skip
 
 
