@@ -8,7 +8,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 from torch.nn import functional as F  # noqa: E402, N812
 
-from tests.helpers.torch_modules import means_the_same  # noqa: E402
+import autocomp  # noqa: E402
+from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from autocomp.ir.reference import evaluate  # noqa: E402
+from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -45,6 +48,26 @@ WINDOWS = {
 def test_windows_and_norms(case):
     f, *shapes = WINDOWS[case]
     means_the_same(f, *(drawn(*s) for s in shapes))
+
+
+INTEGERS = {
+    "transposed, groups": (lambda x, w, b: F.conv_transpose1d(x, w, b, 2, 1, 1, 2, 2), (2, 4, 9), (4, 3, 3), (6,)),
+    "averages round toward zero": (lambda x: F.avg_pool1d(x, 3, 2, 1), (2, 4, 9)),
+    "rounded up": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 8, 6)),
+    "pads not counted": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), (2, 3, 8, 6)),
+    "by a divisor": (lambda x: F.avg_pool2d(x, 2, 1, 1, divisor_override=5), (3, 8, 6)),
+}
+
+
+@pytest.mark.parametrize("case", INTEGERS)
+def test_windows_of_integers_are_exact(case):
+    f, *shapes = INTEGERS[case]
+    bits = 55 if len(shapes) == 1 else 29  # no float64 holds the sums
+    xs = [torch.from_numpy(np.random.default_rng(len(case)).integers(-(2**bits), 2**bits, s)) for s in shapes]
+    graph = load_torch(Apply(f).eval(), tuple(xs))
+    (meant,) = evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, xs)}, float64=False).values()
+    got = autocomp.optimize(graph)(*(x.numpy() for x in xs))
+    assert got.dtype == np.int64 and np.array_equal(got, f(*xs).numpy()) and np.array_equal(meant, got)
 
 
 def test_of_equal_elements_the_first_is_the_largest_of_a_window():

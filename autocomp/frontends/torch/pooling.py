@@ -108,6 +108,9 @@ def _avg_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 
     k, s, p = (per_axis(n, v) for v in (kernel, stride or kernel, padding))
     one = (1,) * n
     hi = _upper(c, x, n, k, s, p, one, ceil_mode, c.out.shape)
+    if x.type.dtype.is_int:
+        total = c.op("sumpool", full, window=k, strides=s, lo=p, hi=hi, dilations=one)
+        return _as_given(c, c.op("idiv", total, _counted(c, full, k, s, p, hi, include, divisor)), x)
     if not x.type.dtype.is_float:
         raise c.refuse(f"averages {x.type}", "cast it to a float first")
     if divisor is not None:
@@ -121,6 +124,18 @@ def _avg_pool(c: Call, x: Node, kernel: Any, stride: Any = None, padding: Any = 
     else:
         y = c.op("avgpool", full, window=k, strides=s, lo=p, hi=hi, dilations=one, count_include_pad=include)
     return _as_given(c, y, x)
+
+
+def _counted(c: Call, x: Node, k: Any, s: Any, p: Any, hi: Any, include: bool, divisor: Any) -> Node:
+    """What the sum of each window of integers x [batch, channels, ..] is divided by, [] or [1, 1, ..windows]: the divisor, else how many
+    elements the window holds, with those of the padding where they count."""
+    if divisor is not None or (include and hi == p):
+        return c.b.const(prod(k) if divisor is None else divisor, x.type.dtype)
+    ones = c.op("broadcast", c.b.const(1, x.type.dtype), shape=(1, 1, *x.type.shape[2:]))
+    if include:
+        ones = c.op("pad", ones, lo=(0, 0, *p), hi=(0, 0, *p), value=1)
+        p, hi = (0,) * len(p), tuple(a - b for a, b in zip(hi, p))
+    return c.op("sumpool", ones, window=k, strides=s, lo=p, hi=hi, dilations=(1,) * len(p))
 
 
 # ---- adaptive pools: out window o of an axis of n begins at floor(o n / out) and ends before ceil((o + 1) n / out)

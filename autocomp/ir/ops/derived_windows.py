@@ -22,10 +22,10 @@ Arrays = tuple[np.ndarray, ...]
 def _transpose_infer(t: Types, a: Attrs) -> TensorType:
     x, w = t
     rank = x.rank - 2
-    if rank < 1 or w.rank != x.rank or x.dtype != w.dtype or not x.dtype.is_float or w.shape[0] != x.shape[1]:
-        raise ModelError(
-            f"data {x} and weights {w} do not match: weights are [channels, outputs / groups, window]", where="conv_transpose"
-        )
+    if x.dtype.kind == "b":
+        raise ModelError(f"takes numbers, not data {x}", where="conv_transpose")
+    if rank < 1 or w.rank != x.rank or x.dtype != w.dtype or w.shape[0] != x.shape[1]:
+        raise ModelError(f"data {x} and weights {w} do not match: weights are [channels, outputs / groups, window]", where="conv_transpose")
     if any(not isinstance(d, int) for d in (x.shape[1], *w.shape)):
         raise UnsupportedOp(f"symbolic channels of {x} or a symbolic dimension of {w}", where="conv_transpose",
                             hint="fix them with dims={...}")  # fmt: skip
