@@ -19,6 +19,19 @@ def _product(r: Random) -> tuple[Inputs, str]:
     return {"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{k}, {n}]", **more}, "%0 = matmul(a, b)" + after
 
 
+def _triangle(r: Random) -> tuple[Inputs, str]:
+    """A product of which a mask takes the results on one side of a diagonal."""
+    m, n, k = r.choice((96, 257, 1000)), r.choice((96, 200, 1000)), r.choice((64, 257))
+    test, by = r.choice(("ge", "lt", "gt")), r.choice((0, 3, -40))
+    lines = f"""%0 = matmul(a, b)
+%1 = iota(shape=[{m}, {n}], axis=0)
+%2 = iota(shape=[{m}, {n}], axis=1)
+%3 = sub(%2, %1)
+%4 = {test}(%3, const({by}, i64))
+%5 = where(%4, %0, const(0.0, f32))"""
+    return {"a": f"f32[{m}, {k}]", "b": f"f32[{k}, {n}]"}, lines
+
+
 def _few_rows(r: Random) -> tuple[Inputs, str]:
     m, n, k = r.choice((1, 3, 8, 16, 40, 56)), r.choice((1000, 4096, 11008)), r.choice((2048, 4096, 8192))
     dtype, given = r.choice(("f16", "bf16")), r.choice((CONSTANT, ""))  # constants are laid as they are read, others lie along the depth
@@ -356,6 +369,7 @@ def _rows_of_stencils(r: Random) -> tuple[Inputs, str]:
 
 
 FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make of each family's graphs; "scan": a reduction beside others
+    _triangle: ("contract", "map"),
     _product: ("contract", "map"), _few_rows: ("contract", "map"), _few_columns: ("contract", "map"), _small_square: ("contract", "map"),
     _batched: ("contract", "map"), _bytes: ("contract", "map"), _normalised_product: ("contract", "reduce", "map"),
     _low_rank: ("contract", "chain", "map"), _attention: ("online", "contract", "reduce", "map"),
@@ -391,6 +405,7 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "wide_gathers": (_lookup,), "shared_divisors": (_quantised_rows,), "min_blocks": (_depthwise,),
     "untied_accumulators": (_product,),
     "peel_tail": (_line,), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
+    "skip_masked_sums": (_triangle,),
     "pack_constants": (_low_rank, _winograd, _byte_convolution), "prefetch": (_low_rank, _winograd),
     "lone_column": (_byte_convolution,), "read_in_place": (_batched, _winograd), "exp_below_maximum": (_rows, _attention),
     "expand_accumulators": (_long_rows, _rows), "unmask_interior": (_depthwise,),

@@ -17,11 +17,14 @@ from autocomp.cost.scalar import SCALAR, scalar_time
 from autocomp.cost.tiles import copied, turns, whole_lines
 from autocomp.cost.work import Cost
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.masks import masked_sums, tiles_inside
 from autocomp.ir.parts import Parts
 from autocomp.ir.scans import as_statistic
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import dim_hint
 from autocomp.loops.chosen_turns import chosen_turns
 from autocomp.loops.one_load import one_load
 
@@ -47,8 +50,29 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
         less = demand_of(short)
         every, few = whole, _pricer(replace(less, work=less.work._replace(read=d.work.read)), chip)
         whole = lambda s: few(s) if "skip_neutral" in s.directives and dict(s.tile).get(turns) == 1 else every(s)
+    if guards := masked_sums(kernel):
+        all_tiles, some = whole, _masked_pricer(d, chip, guards)
+        whole = lambda s: some(s) if "skip_masked_sums" in s.directives else all_tiles(s)
     split = _Split(kernel, chip)
     return lambda s: split.time(s) if s.split else whole(s)
+
+
+def _masked_pricer(d: Demand, chip: Chip, guards: tuple[Aff, ...]) -> Callable[[Schedule], Cost]:
+    """Where sums are made in some tiles alone: as if all tiles made them over less, for the same bytes."""
+    known: dict[float, Callable[[Schedule], Cost]] = {}
+
+    def time(s: Schedule) -> Cost:
+        share = tiles_inside(guards, d.extent, dict(s.tile))
+        if share not in known:
+            less = lambda axes: tuple(Axis(a.name, max(1, round(dim_hint(a.extent) * share))) if a is axes[0] else a for a in axes)
+            roles = replace(d.roles, depth=less(d.roles.depth), depths=tuple(map(less, d.roles.depths)))
+            shorter = {a.name: dim_hint(a.extent) for a in roles.depth}
+            work = d.work._replace(matrix=d.work.matrix * share, vector=d.work.vector * share, k=round(d.work.k * share))
+            known[share] = _pricer(replace(d, roles=roles, work=work, extent={**d.extent, **shorter},
+                                           products=tuple((n * share, axes) for n, axes in d.products)), chip)  # fmt: skip
+        return known[share](s)
+
+    return time
 
 
 def _scan_pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:

@@ -32,6 +32,7 @@ from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.body import Map, bound_axes, postorder
 from autocomp.ir.directives import DIRECTIVES, complete
 from autocomp.ir.kernel import Kernel
+from autocomp.ir.masks import masked_sums
 from autocomp.ir.parts import pieces, together
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import show
@@ -462,7 +463,8 @@ def tensors_of(kernel: Kernel) -> dict[str, Any]:
     return {"makes_bytes": lambda: any(bytes_made(e) for v in kernel.stores for e in postorder(v.value)),
             "short_results": lambda: int(any(a.type.dtype.bytes == 2 for a in kernel.outputs)),
             "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0),
-            "chooses_turns": lambda: bool(chosen_turns(kernel)[1])}
+            "chooses_turns": lambda: bool(chosen_turns(kernel)[1]),
+            "masks_sums": lambda: bool(masked_sums(kernel))}
 
 
 def machine_functions(chip: Chip, options: Options) -> dict[str, Any]:

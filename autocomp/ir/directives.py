@@ -52,6 +52,7 @@ _TABLE = (
     Directive("wide_gathers", "elements of a row whose number a tensor says are read in vectors, and the number is bounded once for them"),
     Directive("shared_divisors", "quotients by what several elements of a thread share are products with its reciprocal, corrected"),
     Directive("common_values", "a quotient or another special function that stands twice, or is the same along an axis, is computed once"),
+    Directive("skip_masked_sums", "sums are not made in tiles where a mask of indices takes none of them"),
     Directive("skip_neutral", "turns in which a sum takes in nothing are not run: each lane of a wave looks at one"),
     Directive("window_strips", "neighbouring windows of a thread are read as one strip, each element once"),
     Directive("stage_windows", "elements that several windows read are loaded and mapped once, into a buffer with borders"),

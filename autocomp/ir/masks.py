@@ -1,20 +1,66 @@
-"""Masks over indices: where one says that the rest of a reduction is its identity, a loop can end there."""
+"""Masks over indices: where one says that the rest of a reduction is its identity, a loop ends; sums that none takes are not made."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Const, Contract, Expr, Index, Map, Reduce
+from autocomp.ir.body import Const, Contract, Expr, Index, Inside, Map, Reduce
+from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoids import MONOIDS
+from autocomp.ir.types import I32, I64
+
+FAR = 1 << 28  # numbers with which indices are added in 32 bits without wrapping
 
 
 def guard_of(e: Expr) -> Aff | None:
-    """g where a comparison of indices says g >= 0."""
-    if not (isinstance(e, Map) and len(e.args) == 2 and all(isinstance(a, Index) for a in e.args)):
+    """g where a comparison of indices, or of sums of theirs, says g >= 0."""
+    if not (isinstance(e, Map) and len(e.args) == 2):
         return None
-    a, b = (x.index for x in e.args)  # type: ignore[attr-defined]
+    a, b = map(_affine, e.args)
+    if a is None or b is None or not (a.names() or b.names()):
+        return None
     return {"ge": a - b, "gt": a - b - 1, "le": b - a, "lt": b - a - 1}.get(e.fn)
+
+
+def _affine(e: Expr) -> Aff | None:
+    """A sum or a difference of indices and numbers, in types that hold it."""
+    if isinstance(e, Index):
+        return e.index if e.dtype.bytes >= 4 else None
+    if e.dtype not in (I32, I64):
+        return None
+    if isinstance(e, Const):
+        return Aff.of(int(e.value)) if abs(e.value) < FAR else None
+    if not (isinstance(e, Map) and e.fn in ("add", "sub") and len(e.args) == 2):
+        return None
+    a, b = map(_affine, e.args)
+    return None if a is None or b is None else a + b if e.fn == "add" else a - b
+
+
+def masked_by(e: Expr, reads: Callable[[Expr], bool]) -> tuple[Aff, ...] | None:
+    """What an expression asks to be at least 0 before what it reads reaches it; () where it may always, None where it reads no such."""
+    if reads(e):
+        return ()
+    if isinstance(e, Map) and e.fn == "where":
+        mask, chosen, other = (masked_by(a, reads) for a in e.args)
+        guards = _asked(e.args[0])
+        if mask is None and guards and (chosen is None) != (other is None):
+            inside = chosen if other is None else other
+            if other is None:
+                return guards + (inside or ())
+            if len(guards) == 1:  # read where the mask does not hold
+                return (-guards[0] - 1, *(inside or ()))
+    found = [g for a in e.args if (g := masked_by(a, reads)) is not None]
+    return None if not found else found[0] if all(g == found[0] for g in found) else ()
+
+
+def _asked(mask: Expr) -> tuple[Aff, ...]:
+    """What a mask asks to be at least 0; () where it asks for anything but indices."""
+    guard = guard_of(mask)
+    return tuple(mask.guard) if isinstance(mask, Inside) else (guard,) if guard is not None else ()
 
 
 def end_of(e: Reduce | Contract, axis: str, rows: Collection[str]) -> tuple[str, int] | None:
@@ -34,6 +80,31 @@ def end_of(e: Reduce | Contract, axis: str, rows: Collection[str]) -> tuple[str,
     if len(named) != 1 or rest.coef(named[0]) != 1 or rest != aff(named[0]) + rest.const:
         return None
     return named[0], rest.const
+
+
+def masked_sums(k: Kernel) -> tuple[Aff, ...]:
+    """What all results of a kernel ask of their indices, to be at least 0, before a sum of its reaches them; () where one may always."""
+    reads = lambda e: isinstance(e, (Contract, Reduce))
+    found = {masked_by(s.value, reads) for s in k.stores}
+    guards = found.pop() if len(found) == 1 else None
+    whole = {a.name for a in k.axes if isinstance(a.extent, int)}
+    return guards if guards and all(g.names() <= whole and all(isinstance(a, str) for a, _ in g.terms) for g in guards) else ()
+
+
+def tiles_inside(guards: Sequence[Aff], extent: Mapping[str, int], tile: Mapping[str, int]) -> float:
+    """The share of tiles in which some element may have all guards at least 0: those whose greatest values are."""
+    names = sorted({n for g in guards for n in g.names()})
+    size = {n: min(tile.get(n, extent[n]), extent[n]) for n in names}
+    bases = dict(zip(names, np.meshgrid(*(np.arange(0, extent[n], size[n]) for n in names), indexing="ij", sparse=True)))
+    inside = np.ones([len(range(0, extent[n], size[n])) for n in names], bool)
+    for g in guards:
+        inside &= greatest(g, bases, size) >= 0
+    return float(inside.mean())
+
+
+def greatest(g: Aff, first: Mapping[str, Any], size: Mapping[str, int]) -> Any:
+    """The greatest value of a sum of indices in tiles that begin at `first`."""
+    return g.const + sum(c * (first[str(a)] + (size[str(a)] - 1 if c > 0 else 0)) for a, c in g.terms)
 
 
 def shares_left(depth: int, step: int, rows: int, tile: int, past: int) -> tuple[float, float]:

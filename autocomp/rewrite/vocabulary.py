@@ -188,6 +188,7 @@ KERNEL = {
     "windows": Function(0, 0, "the same of a reduction whose windows slide"),
     "folds": Function(0, 0, "the products of a reduction's innermost 0, 1, .. axes, less than all"),
     "open_rows": Function(0, 0, "a folded axis is a named dimension"),
+    "masks_sums": Function(0, 0, "a mask of indices takes none of its sums in some tiles"),
     "chooses_turns": Function(0, 0, "a sum takes in what a condition on a row's number chooses, for all its columns"),
     "folds_alike": Function(0, 0, "results along the innermost axis share their reductions"),
     "cores": Function(0, 0, "cores of the chip"),

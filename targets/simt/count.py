@@ -29,6 +29,7 @@ from autocomp.targets.simt.prefetch_behind_reduction import prefetch_behind_redu
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.simt.products import BYTES, Side, turns_together
 from autocomp.targets.simt.samples import LINE, SECTOR, TAGS, WORD, Limit, Samples, accesses, footprint
+from autocomp.targets.simt.skip_masked_sums import Wanted, skip_masked_sums
 from autocomp.targets.simt.skip_masks import skip_masks
 from autocomp.targets.simt.skip_neutral import AHEAD, Skipped, skip_neutral
 from autocomp.targets.simt.strips import multiplied, share
@@ -138,7 +139,7 @@ class Counter(Printer):
         self.samples.enter(loop)
 
     # a loop's turns are counted, not what stands in front of them
-    PASSES = (thread_partials.thread_partials, prefetch_factors.prefetch_factors, prefetch_behind_reduction,
+    PASSES = (skip_masked_sums, thread_partials.thread_partials, prefetch_factors.prefetch_factors, prefetch_behind_reduction,
               skip_masks, skip_neutral, batch_copies, peel_tail)
 
     def loop(self, n: Over, loop: Loop) -> None:
@@ -154,7 +155,7 @@ class Counter(Printer):
         late, asked = thread_partials.defer(self, n), prefetch_factors.begin(self, n, loop)
         values = [s.dst for m in inner if (s := stmt_of(m)) and s.dst in self.place.layouts]
         elements = max((self.place.layouts[x].registers for x in values), default=1)
-        turns = self.samples.turns(loop)
+        turns = self.samples.turns(loop) * (self.samples.wanted(x.guards) if (x := by(n, Wanted)) else 1.0)
         parted = any(s.op == "map" and self.needless(s, self.place.layouts[s.dst]) for m in inner if (s := stmt_of(m)))
         self.overlap = min(OVERLAPPED, max(1.0, UNROLLED / elements), max(1.0, turns)) if not parted else 1.0  # no load passes a branch
         self.around.append(loop)

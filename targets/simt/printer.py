@@ -21,6 +21,7 @@ from autocomp.targets.simt import (
     products,
     scans,
     shared_divisors,
+    skip_masked_sums,
     skip_masks,
     skip_neutral,
     software_pipeline,
@@ -89,6 +90,7 @@ class Printer(Coordinates):
         self.warp, self.memory = ("warp", "own") if place.cluster > 1 else ("wave", "smem")
         self.forms: list[tuple[str, Steps]] = []  # the steps behind each pass
         self.unmasked: dict[tuple[str, Expr], tuple[Aff, ...]] = {}  # masks not evaluated in tiles where these hold
+        self.wanted: dict[Loop, tuple[Aff, ...]] = {}  # loops not run in tiles where these hold nowhere
         dims = [d for t in (*p.inputs, *p.outputs) for d in t.shape]
         self.sizes = tuple(dict.fromkeys(d.name for d in dims if isinstance(d, Sym))) + tuple(p.read_sizes(dims))
 
@@ -133,6 +135,7 @@ class Printer(Coordinates):
         self.closing()
 
     PASSES: tuple[Callable[[Steps, Any], Steps], ...] = (
+        skip_masked_sums.skip_masked_sums,
         thread_partials.thread_partials,
         prefetch_factors.prefetch_factors,
         software_pipeline.software_pipeline,
@@ -158,7 +161,7 @@ class Printer(Coordinates):
     def note(self, forms: list[tuple[str, Steps]]) -> None:
         """Keeps the steps behind each pass, which must be right."""
         check_steps.require(forms, self.p.name)
-        self.forms, self.unmasked = forms, skip_masks.unmasked(forms[-1][1])
+        self.forms, self.unmasked, self.wanted = forms, skip_masks.unmasked(forms[-1][1]), skip_masked_sums.wanted(forms[-1][1])
         for name in {name for name, _ in forms} & self.directives:
             self.wants(name)
 
@@ -335,11 +338,20 @@ class Printer(Coordinates):
     def turns(self, loop: Loop) -> str:
         """Iterations of a loop."""
         total = " * ".join(self.count(a) for a in loop.axes)
+        if guards := self.wanted.get(loop):
+            turns = self.names.fresh("turns")
+            self.put(f"const int {turns} = {' && '.join(map(self.somewhere, guards))} ? {total} : 0;")
+            return turns
         if loop.until is None:
             return total
         axis, constant = loop.until
         last = f"{self.base.get(axis, '0')} + {tile_of(self.p, axis) - 1 + constant}"
         return f"ac_min({total}, ({last}) / {tile_of(self.p, loop.axes[0])} + 1)"
+
+    def somewhere(self, guard: Aff) -> str:
+        """The condition that a sum of indices is at least 0 for an element of the tile."""
+        most = lambda a: f"({self.base.get(a, '0')} + {tile_of(self.p, a) - 1})" if guard.coef(a) > 0 else self.base.get(a, "0")
+        return f"{self.index(guard, most)} >= 0"
 
     def bases(self, loop: Loop, it: str) -> None:
         """First indices of the loop's tiles at iteration `it`, the last axis fastest."""

@@ -17,6 +17,7 @@ from autocomp.targets.simt.placed import Placement, Shared, tile_of
 
 from autocomp.forks import kept_property
 from autocomp.ir.affine import Aff
+from autocomp.ir.masks import tiles_inside
 from autocomp.ir.types import dim_hint
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Tensor, TileProgram
@@ -235,6 +236,10 @@ class Samples:
         for axis, size in group:
             out, below = out + self.local(layout, axis, r) * below, below * size
         return out
+
+    def wanted(self, guards: Sequence[Aff]) -> float:
+        """The share of tiles in which all of these may be at least 0."""
+        return tiles_inside(guards, self.extent, {a: tile_of(self.p, a) for g in guards for a in g.names()})
 
     def turns(self, loop: Loop) -> float:
         """Turns of a loop, in the mean of blocks."""

@@ -64,11 +64,15 @@ SQUARE = graph({"x": "f32[300, 64]", "w": "f32[64, 64]"}, "%0 = matmul(x, w)")
 WEIGHTED = "graph g\ninput x: f32[64, 512]\nparam w: f32[512, 700] = random(3)\n%0 = matmul(x, w)\noutput y = %0\n"
 BYTES = ("graph g\ninput x: u8[1, 64, 7, 7]\nparam w: i8[256, 64, 3, 3] = random(3)\n%1 = cast(x, to=\"i32\")\n%2 = cast(w, to=\"i32\")\n"
          "%0 = conv(%1, %2, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=1)\noutput y = %0\n")  # fmt: skip
+TRIANGLE = graph({"x": "f32[2048, 1024]", "w": "f32[1024, 2048]"},
+                 "%0 = matmul(x, w)\n%1 = iota(shape=[2048, 2048], axis=0)\n%2 = iota(shape=[2048, 2048], axis=1)\n%3 = ge(%2, %1)\n"
+                 "%4 = where(%3, %0, const(0.0, f32))")  # fmt: skip
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
     "fused_scale": (SINGLE, "910b"), "handed_fractals": (SINGLE, "910b"), "half_scores": (HEADS, "910b"),
+    "skip_masked_sums": (TRIANGLE, "h200"),
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
     "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"), "pack_constants": (WEIGHTED, "cpu"),
     "read_in_place": (SQUARE, "cpu"), "lone_column": (BYTES, "cpu"),

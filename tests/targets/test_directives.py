@@ -62,6 +62,9 @@ MAPPED = graph({"x": "f16[64, 256]", "w": "f16[256, 40]"}, "%0 = exp(x)\n%1 = ma
 QUANTISED = graph({"x": "f32[12, 200]", "s": "f32[12, 1]"}, "%0 = div(x, s)\n%1 = round(%0)")
 LOOKED_UP = graph({"t": "f16[70, 72]", "i": "i64[37]"}, "%0 = gather(t, i, axis=0)")
 SUMS = graph({"x": "f32[45, 77]", "w": "f32[77, 60]"}, "%0 = matmul(x, w)")
+TRIANGLE = graph({"x": "f16[200, 96]", "w": "f16[96, 200]"},
+                 "%0 = matmul(x, w)\n%1 = iota(shape=[200, 200], axis=0)\n%2 = iota(shape=[200, 200], axis=1)\n%3 = gt(%1, %2)\n"
+                 "%4 = where(%3, const(0.0, f16), %0)")  # fmt: skip
 KERNELS = {
     "residual behind gelu": (WEIGHTS, by_hand(TILE, **TEAM), 3),
     "rows that are no boxes": (ODD, by_hand(TILE, **TEAM), 3),
@@ -69,6 +72,7 @@ KERNELS = {
     "three places": (GELU, by_hand({"i0": 128, "i1": 256, "r0": 64}, **TEAM), 2),
     "attention": (attention(1, 2, 200, 64), by_hand({"rows": 128, "r1": 64}, **{**TEAM, "stages": 2}, **HEADS), 3),
     "causal attention": (attention(1, 2, 200, 64, causal=True), by_hand({"rows": 64, "r1": 32}, stages=2, threads=128), 0),
+    "a triangle of a product": (TRIANGLE, by_hand({"i0": 64, "i1": 32, "r0": 32}, stages=3, threads=128), 0),
     "norm": (NORM, by_hand({"i0": 1}, threads=64), 0),
     "turned": (TURNED, by_hand({"i0": 32, "i1": 32}, threads=128), 0),
     "windows": (WINDOWS, by_hand({"i0": 1, "i1": 1, "i2": 8, "i3": 32, "r0": 5, "r1": 5}, threads=64), 0),

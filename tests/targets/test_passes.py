@@ -38,6 +38,9 @@ PAIR = graph({"x": "f16[4099]", "y": "f16[4099]"}, "%0 = add(x, y)")
 SCATTERED = graph({"at": "i32[1, 65, 1]", "u": "f32[1, 65, 300]"},
                   "%0 = iota(shape=[7, 1, 1], axis=0, dtype=\"i32\")\n%1 = eq(at, %0)\n%2 = where(%1, u, const(0.0, f32))\n"
                   "%3 = reduce_sum(%2, axes=[1])")  # fmt: skip
+TRIANGLE = graph({"x": "f32[200, 96]", "w": "f32[96, 200]"},
+                 "%0 = matmul(x, w)\n%1 = iota(shape=[200, 200], axis=0)\n%2 = iota(shape=[200, 200], axis=1)\n%3 = sub(%2, %1)\n"
+                 "%4 = ge(%3, const(1, i64))\n%5 = where(%4, %0, const(0.0, f32))")  # fmt: skip
 CASES = {  # of each pass: graph, tile, the schedule's other fields, what is asked for beside it; the diff
     "load_c": (ADD, TILE, TEAM, (), """
    in0_t = copy in0
@@ -194,6 +197,11 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
      where_t = map where(idx(i1, i64) >= idx(r1, i64), acc, -inf)
 +      | not masked in tiles that lie inside
      m_t = reduce max r1 where_t
+"""),
+    "skip_masked_sums": (TRIANGLE, {"i0": 64, "i1": 64, "r0": 32}, {"threads": 128, "stages": 2}, (), """
+ pipelined r0 stages=2
++  | run in tiles where -1*i0 + i1 + -1 >= 0 somewhere
+   in0_t = copy in0
 """),
     "skip_neutral": (SCATTERED, {"i0": 1, "i1": 256, "r0": 1}, {"threads": 64}, (), """
  serial r0
