@@ -106,6 +106,17 @@ class Program:
         n = len(self.calls.calls)
         return f"<Program {self.name} on {self.target.name} ({self.target.chip.name}): {n} kernel{'s' if n != 1 else ''}>"
 
+    def __copy__(self) -> Program:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Program:
+        """Itself: calls leave nothing behind, and kernels are loaded once a process."""
+        return self
+
+    def __reduce__(self) -> Any:
+        raise AutocompError("a program cannot be pickled: its kernels are loaded in this process", where=f"program {self.name}",
+                            hint="call `optimize` there, which finds it in the cache; `save` leaves a folder")  # fmt: skip
+
     # ---- what it is
     @property
     def predicted(self) -> float:

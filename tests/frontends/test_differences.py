@@ -157,3 +157,17 @@ def test_an_infinity_times_zero_is_nan_in_every_product():
     x, w = np.array([[1.0], [np.inf], [np.nan]], "f4"), np.zeros(1, "f4")
     for fn in (lambda x, w: np.tensordot(x, w, 1), lambda x, w: np.dot(x, w), lambda x, w: x @ w):
         np.testing.assert_array_equal(compiled(fn, x, w), [0, np.nan, np.nan])
+
+
+def test_weights_that_are_no_numbers_meet_the_zeros_of_a_padding():
+    torch = pytest.importorskip("torch")
+    x, w = torch.ones(1, 2, 5), torch.ones(2, 1, 3)
+    w[0, 0, 1] = np.inf
+    for layer, theirs in ((torch.nn.ConvTranspose1d(2, 1, 3, bias=False), 0), (torch.nn.Conv1d(1, 2, 3, padding=2, bias=False), None)):
+        layer.eval().weight = torch.nn.Parameter(w, requires_grad=False)
+        a = x if theirs == 0 else x[:, :1]
+        with torch.no_grad():
+            want = layer(a).numpy()
+        y = np.asarray(autocomp.optimize(layer, example_inputs=(a,))(a))
+        assert theirs is None or np.isnan(want).sum() == theirs
+        assert np.isnan(y).any() and (np.isnan(y) | (y == want)).all()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import shutil
 import subprocess
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import autocomp
-from autocomp.errors import ModelError
+from autocomp.errors import AutocompError, ModelError
 from examples.models import bert, llama_block
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
@@ -108,3 +110,9 @@ def test_symbolic_dimension_is_bound_at_the_call():
         np.testing.assert_allclose(program(x), e / e.sum(1, keepdims=True), rtol=1e-5)
     with pytest.raises(ModelError, match=r"input 'x' has n = 65, allowed are 1\.\.64"):
         program(np.zeros((65, 8), "f4"))
+
+
+def test_copies_of_a_program_are_itself_and_pickles_are_refused(program):
+    assert copy.copy(program) is program and copy.deepcopy({"p": program})["p"] is program
+    with pytest.raises(AutocompError, match="a program cannot be pickled"):
+        pickle.dumps(program)
