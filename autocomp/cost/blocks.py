@@ -246,7 +246,7 @@ class BlockModel:
         if not s.stream_k:
             return near, 0.0
         last = (t.tiles % at_once) / t.tiles
-        product, apart = dict(cost.parts)["matrix unit"], near * last * of["out_of_step"]
+        product, apart = dict(cost.parts).get("matrix unit", 0.0), near * last * of["out_of_step"]
         behind = max(0.0, apart - product * last) if product > near else 0.0
         return max(near, near * (1 - last) + apart), behind
 

@@ -64,6 +64,8 @@ def _checked(k: Kernel, s: Schedule, printer: Printer, options: Options) -> tupl
     if unknown := [a for a in named if a not in extents]:
         raise AutocompError(f"the kernel has no axis '{unknown[0]}'", where=where,
                             hint=f"it has {', '.join(f'{a} of {n}' for a, n in extents.items())}")  # fmt: skip
+    if twice := next((a for axes in (s.order, s.parallel) for a in axes if axes.count(a) > 1), ""):
+        raise AutocompError(f"axis '{twice}' stands twice in a clause", where=where, hint=f"name each of {', '.join(extents)} once")
     verdict = legal(k, s, options.exact)
     if not verdict.ok:
         raise IllegalTransform(verdict.why or str(verdict.witness or ""), where=where,

@@ -40,6 +40,7 @@ def test_a_gpu_kernel_without_directives_has_none_of_their_code():
 @pytest.mark.parametrize(("schedule", "kind", "said"), [
     ({"matmul_reluu": "stages 2"}, AutocompError, "there is no kernel 'matmul_reluu'"),
     ({"matmul_relu": "tile i7 4"}, AutocompError, "the kernel has no axis 'i7'"),
+    ({"matmul_relu": "tile i0 8 | order i0, i0"}, AutocompError, "axis 'i0' stands twice in a clause"),
     ({"matmul_relu": "tile i0 128, i1 128 | warp_specialise 2"}, UnsupportedOp, ""),
     ({"matmul_relu": "tile i0 64, i1 64, r0 64 | stages 64 | threads 128"}, DoesNotFit, "shared"),
     ("tile i0 4", AutocompError, "schedule wants a text for each kernel"),
@@ -49,6 +50,12 @@ def test_what_cannot_be_is_refused(schedule, kind, said):
     text = CHAIN.replace("f32", "f16").replace("64", "6400") if kind is DoesNotFit else CHAIN
     with pytest.raises(kind, match=said):
         autocomp.optimize(text, target="cuda:h200", schedule=schedule)
+
+
+def test_stream_k_of_a_kernel_without_a_product_is_said_to_change_nothing():
+    rows = "graph g\ninput x: f32[30, 70]\n%0 = reduce_sum(x, axes=[1])\noutput y = %0\n"
+    program = autocomp.optimize(rows, target="cuda:h200", schedule={"reduce_sum": "tile i0 8 | stream_k"})
+    assert "of what was given for reduce_sum, this changes nothing: stream_k" in program.explain()
 
 
 def test_on_the_command_line(tmp_path):
