@@ -129,7 +129,15 @@ class VectorPart(Transfers, Expressions):
                                 hint="one axis of rows, which no two cores share, can be folded")  # fmt: skip
         d = self.temporary("line", x.lane, s.dst)
         call = table()["binary"][str(s.expr)]["call"]
-        self.v([f"ac_fold_{call}({d.name}, {x.name}, {self.true[s.axis]}, {self.g.pitch(x.lane)});"], (x,), d)
+        inside = s.srcs[0] in self.ending and x.offset >= 0 and list(self.values.values()).count(x) == 1
+        t, bytes_ = x, -(-tile_of(self.p, s.axis) // 2) * self.g.pitch(x.lane) * 4
+        if not inside:
+            t = Operand(f"{d.name}_half", x.kind, x.lane, self.ub.take(bytes_))
+            self.frame.declarations.append(f"const ac_f32 {t.name} = ac_at<float>(ub, {bytes_}, {t.offset});")
+        size = f"{self.true[s.axis]}, {self.g.pitch(x.lane)}, {'true' if inside else 'false'}"
+        self.v([f"ac_fold_{call}({d.name}, {x.name}, {t.name}, {size});"], (x,), d, t)
+        if not inside:
+            self.ub.give(t.offset, bytes_)
         return d
 
     def combine(self, fn: str, state: Operand, x: Operand) -> None:

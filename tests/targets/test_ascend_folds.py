@@ -76,6 +76,22 @@ PARTS = {
 
 
 @needs_compiler
+@pytest.mark.parametrize("rows", [1, 2, 3, 13, 100])
+@pytest.mark.parametrize("after", ["", "exp(x)"])
+def test_columns_are_folded_half_of_the_rows_onto_the_other(rows, after, tmp_path):
+    """An instruction a half, not one a row: of what is read, which stays, and of what is made, which is lost."""
+    lines = [f"%9 = {after}", "%0 = reduce_sum(%9, axes=[0])"] if after else ["%0 = reduce_sum(x, axes=[0])"]
+    text = graph({"x": f"f32[{rows}, 70]"}, "\n".join(lines))
+    program = autocomp.optimize(text, target="ascend:910b")
+    target, kernel = load_target("ascend:910b"), program.calls.calls[-1].kernel
+    program.printed[kernel.name] = target.emit(kernel, Schedule.make({kernel.axes[0].name: 64}))
+    seen = Counter()
+    program.executor = executor = AscendExecutor(program, tmp_path, done=lambda *_: seen.update(e.name for e in executor.events()[0]))
+    program.verify(seed=fresh.seed())
+    assert seen[b"Add"] + seen["Add"] <= 2 * rows.bit_length()
+
+
+@needs_compiler
 @pytest.mark.parametrize("name", PARTS)
 def test_few_results_are_folded_in_parts_by_all_cores(name, tmp_path):
     inputs, body, rule = PARTS[name]
@@ -104,7 +120,7 @@ def test_few_long_rows_take_two_kernels(op, tmp_path):
     parts, short, whole = (autocomp.optimize(text, target="ascend:910b1", without=w)
                            for w in ((), ("tiling/npu-same-folds",), ("scheduling/npu-split",)))  # fmt: skip
     assert [k.name.split("_")[-1] for k in parts.kernels] == ["part", "join"]
-    assert parts.predicted < 0.85 * short.predicted and parts.predicted < 0.65 * whole.predicted
+    assert parts.predicted < 0.85 * short.predicted and parts.predicted < 0.7 * whole.predicted
     parts.executor = AscendExecutor(parts, tmp_path)
     parts.verify(seed=fresh.seed())
     if "soft" in op:

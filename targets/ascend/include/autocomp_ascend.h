@@ -678,15 +678,22 @@ AC_ROWS(ac_row_sum, ReduceSum, ac_whole_sum, BlockReduceSum, Add, 0.0f)
 AC_ROWS(ac_row_max, ReduceMax, ac_whole_max, BlockReduceMax, Max, (-1.0f / 0.0f))
 AC_ROWS(ac_row_min, ReduceMin, ac_whole_min, BlockReduceMin, Min, (1.0f / 0.0f))
 
-// Folds the rows of a tile into one.
-#define AC_FOLD(Op)                                                                      \
-  AC_FN ac_fold_##Op(const ac_f32 &d, const ac_f32 &x, uint32_t rows, uint32_t pitch) { \
-    Adds(d, x, 0.0f, pitch);                                                             \
-    AC_V;                                                                                \
-    for (uint32_t r = 1; r < rows; ++r) {                                                \
-      Op(d, d, x[r * pitch], pitch);                                                     \
-      AC_V;                                                                              \
-    }                                                                                    \
+// Folds the rows of a tile into one, half of them onto the other half: an instruction for all rows of a half, where one a row would wait
+// for its start. t: room for half of the rows, rounded up; it may be x, which is lost then.
+#define AC_FOLD(Op)                                                                                                     \
+  AC_FN ac_fold_##Op(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, uint32_t rows, uint32_t pitch, bool inside) {  \
+    const uint32_t first = (rows + 1) / 2;                                                                             \
+    if (rows == 1) Adds(d, x, 0.0f, pitch);                                                                            \
+    if (rows == 2) Op(d, x, x[pitch], pitch);                                                                          \
+    if (rows < 3) return;                                                                                              \
+    Op(t, x, x[first * pitch], (rows - first) * pitch);                                                                \
+    if (rows % 2 && !inside) Adds(t[(first - 1) * pitch], x[(first - 1) * pitch], 0.0f, pitch);                        \
+    AC_V;                                                                                                              \
+    for (uint32_t n = first; n > 2; n = (n + 1) / 2) {                                                                 \
+      Op(t, t, t[(n + 1) / 2 * pitch], n / 2 * pitch);                                                                 \
+      AC_V;                                                                                                            \
+    }                                                                                                                  \
+    Op(d, t, t[pitch], pitch);                                                                                         \
   }
 AC_FOLD(Add)
 AC_FOLD(Max)
