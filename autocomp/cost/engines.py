@@ -8,7 +8,7 @@ from math import prod
 
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
-from autocomp.cost.pipes import Side, Stream, copy_to_l1, launch_time, memory_seconds, pass_by, stream_time, together
+from autocomp.cost.pipes import Side, Stream, copy_to_l1, launch_time, memory_seconds, pass_by, step_time, stream_time, together
 from autocomp.cost.roles import Roles
 from autocomp.cost.roofline import memory_time
 from autocomp.cost.work import Cost, Work
@@ -245,11 +245,12 @@ def columns_at_once(m: int, n: int, depth: int, chip: Chip) -> int:
 
 
 def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, elements: float = 0.0,
-                chunks: int = 1, passes: int = 1) -> Cost:  # fmt: skip
+                chunks: int = 1, passes: int = 1, steps: int = 1, folded: int = 1) -> Cost:  # fmt: skip
     """Seconds of a kernel that vector cores alone compute, in `work.tiles` tiles; `reads`: bytes of each operand. carried: the tiles of a
     core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by. elements: results of a
     map, each of whose functions of words has many instructions a tile. chunks: of a tile, which pass by so often (`passes`); in the first
-    pass each ends in statistics."""
+    pass each ends in statistics. steps: of a tile, in which `folded` rows each are folded lane by lane, half of them onto the other half;
+    of two that are under way each has to arrive, pass through its instructions and free its slot."""
     lim, tiles = chip.limits, max(1, work.tiles)
     cores = chip.cores * lim["vector_cores"]
     rounds = -(-tiles // cores)
@@ -257,13 +258,14 @@ def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool,
     units = {"vector unit": vector / chip.vector["f32"], "special functions": work.special / chip.special}
     clocks = sum(units.values()) * cores * chip.clock / tiles
     calls = len(reads) + 1 + (work.words / elements * chip.numbers["word_steps"] if elements else 0.0)
-    turns = chunks * passes
-    s = Stream(rounds * turns, tuple(b / tiles / chunks for b in reads), (work.written / tiles / turns,), clocks / turns, calls)
+    turns = chunks * passes * steps
+    calls += (folded - 1).bit_length()
+    s = Stream(rounds * turns, tuple(b / tiles / chunks / steps for b in reads), (work.written / tiles / turns,), clocks / turns, calls)
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     if memory == chip.memories[0].name:
         seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip), (passes - 1) * work.read)
     waits = rounds * chunks * lim["tile"] if carried else 0.0
-    busy = stream_time(s, chip, seconds)
+    busy = max(stream_time(s, chip, seconds), s.rounds * step_time(s, chip) / s.slots if steps > 1 else 0.0)
     t = {memory: seconds, **{x: v for x, v in units.items() if v}, "copies": stream_time(replace(s, repeats=0.0), chip)}
     top = max(t, key=lambda x: t[x])
     parts = (*t.items(), ("waits", waits), ("launch", chip.launch))

@@ -160,6 +160,13 @@ def stream_time(s: Stream, chip: Chip, shared: float = 0.0) -> float:
     return together((copies, s.rounds * work), n["pipes_power"])
 
 
+def step_time(s: Stream, chip: Chip) -> float:
+    """Seconds from the start of a round's copies in to the flag behind its last instruction."""
+    lim, cores = chip.limits, chip.cores * chip.limits["vector_cores"]
+    arrives = lim["ub_start"] + sum(s.reads) * cores / lim["ub_in"]
+    return arrives + s.instructions * lim["vector_start"] + s.repeats / chip.clock + 2 * lim["flag"]
+
+
 def spilled(total: float, chip: Chip) -> float:
     """Share of tensors of `total` bytes that L2 no longer holds when they are wanted again: none that fit, all of twice its size."""
     size = next(m.capacity for m in chip.memories if m.cache)

@@ -171,11 +171,12 @@ def _padded(d: Demand, axes: Sequence[Axis], tile: Mapping[str, int], even: int 
     return [power_of_two(size(a)) if a in wide[1:] and not (even and size(a) % even == 0) else size(a) for a in axes]
 
 
-def turns(d: Demand, tile: Mapping[str, int]) -> tuple[int, int]:
+def turns(d: Demand, tile: Mapping[str, int]) -> tuple[int, int, int, int]:
     """(Chunks of a tile's longest row, along whose elements lanes run; how often they pass by: once more for each reduction that waits for
-    one before it, and for results along the row.) What is folded lane by lane has no chunks, nor have the taps of a window."""
+    one before it, and for results along the row; steps in which what is folded lane by lane passes by, as the taps of a window; rows of
+    such a step.)"""
     if d.roles.form != "reduce":
-        return 1, 1
+        return 1, 1, 1, 1
     reduced = {a.name for axes in d.roles.depths for a in axes}
     dims = [{n for n, _ in dim} for a in d.operands for view in a.places for dim in view]
     slid = set().union(*(dim for dim in dims if not dim <= reduced))
@@ -183,7 +184,9 @@ def turns(d: Demand, tile: Mapping[str, int]) -> tuple[int, int]:
     count = lambda axes: prod(-(-d.extent[a.name] // tile.get(a.name, d.extent[a.name])) for a in axes)
     chunks = max((count([a for a in axes if a.name in lanes]) for axes in d.roles.depths), default=1)
     again = (d.roles.levels - 1) * any(count(axes) > 1 for axes in d.roles.depths) + (count(d.roles.cols) > 1)
-    return chunks, 1 if d.carries else 1 + again
+    folded = [[a for a in axes if a.name not in lanes] for axes in d.roles.depths]
+    rows = max((prod(min(tile.get(a.name, d.extent[a.name]), d.extent[a.name]) for a in axes) for axes in folded), default=1)
+    return chunks, 1 if d.carries else 1 + again, max(map(count, folded), default=1), rows
 
 
 def whole_lines(a: Operand, tile: Mapping[str, int], line: int, extent: Mapping[str, int]) -> float:

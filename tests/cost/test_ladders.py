@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from statistics import median
 
+import pytest
+
 import autocomp
 from autocomp.cost.chip import shipped
 from autocomp.cost.demand import demand_of
+from autocomp.cost.estimate import estimate
 from autocomp.cost.pipes import Product, Side, copy_to_l1, lines, memory_seconds, product_time, spilled, together
 from autocomp.cost.threads import WARP, Round, Sums, block_time, conflicts, grid_time, sums_in_buffer, sums_in_memory
 from autocomp.cost.tiles import turns
 from autocomp.frontends.text import parse
+from autocomp.ir.schedule_text import parse as schedule
 from benchmarks.ladders import FITTED, main, order, rows, summary
 from tests.helpers.covers import cover_of
 from tests.helpers.device_graphs import GRAPHS
@@ -77,4 +81,13 @@ def test_chunks_of_a_row_are_turns_of_one_core() -> None:
     core = chip.limits["ub_in"] / (chip.cores * chip.limits["vector_cores"])  # bytes a second
     assert kernel.predicted > 2 * row / core + row / 2 / 8192 * chip.limits["tile"]
     d = demand_of(cover_of(parse(GRAPHS["depthwise"])).calls[0].kernel)
-    assert d.roles.form == "reduce" and turns(d, {a.name: 1 for a in d.roles.depths[0]}) == (1, 1)
+    assert d.roles.form == "reduce" and turns(d, {a.name: 1 for a in d.roles.depths[0]}) == (1, 1, 9, 1)
+
+
+@pytest.mark.parametrize(("tile", "model"), [("tile i0 1024, r0 1", 100.1), ("tile i0 512, r0 8", 23.2), ("tile i0 16, r0 256", 2.0)])
+def test_steps_of_columns_take_their_way_through_two_slots(tile: str, model: float) -> None:
+    """Column sums of 1000 x 1024 in f32, microseconds of the first cores on the model (2026-11-29); runs of 64 bytes fetch whole lines."""
+    (call,) = cover_of(parse("graph g\ninput x: f32[1000, 1024]\n%0 = reduce_sum(x, axes=[0])\noutput o = %0\n")).calls
+    chip = shipped("ascend910b1")
+    price = estimate(call.kernel, schedule(tile), chip).seconds - chip.launch
+    assert 0.9 < price * 1e6 / model < (1.15 if model > 20 else 6)
