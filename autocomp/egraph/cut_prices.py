@@ -10,6 +10,7 @@ from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
 from autocomp.cost.derived import constant
 from autocomp.cost.roofline import time_of
+from autocomp.cost.scalar import product_seconds
 from autocomp.cost.work import Work
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.factors import Factors, factors_of, prologue, repeats
@@ -56,7 +57,7 @@ class Prices:
     def time(self, work: Work) -> float:
         seconds = self._seconds.get(work)
         if seconds is None:
-            seconds = self._seconds[work] = time_of(work, self.chip).seconds
+            seconds = self._seconds[work] = time_of(work, self.chip).seconds + product_seconds(work, self.chip)
         return seconds
 
     def few(self, cut: Cut) -> int:

@@ -158,8 +158,8 @@ FORMS = {  # of a kernel: what a tiling rule matches, with the roles of its axes
     "contract": ("mnkbt", "a contraction: rows m, columns n, depth k, batch b, taps t of a window"),
     "chain": ("mnkbt", "contractions behind each other"),
     "online": ("mnkbt", "attention's form: scores that never leave the chip"),
-    "reduce": ("ijkcyx", "reductions: outer axes i (x, y: those along which windows slide, c: the others), the row j that is kept, the "
-                         "row k that is folded"),
+    "reduce": ("ijkbcyx", "reductions: outer axes i (x, y: those along which windows slide, c: the others; b: few points that share the "
+                          "largest operand), the row j that is kept, the row k that is folded"),
     "scan": ("ijk", "running reductions: outer axes i, the row j that is kept and folded (k) up to each of its elements"),
     "map": ("ij", "element-wise: outer axes i, the innermost one j"),
 }  # fmt: skip

@@ -20,6 +20,7 @@ from tests.helpers.device_graphs import graph
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 PLAIN = ["tiling/npu-scalar-*"]
+VECTORS = ["algebra/product-on-vector-cores", "convolution/direct-on-vector-cores"]
 # Tails of rows and columns, factors stored either way, several steps of depth, rows that begin within a block, one row, a batch; what comes
 # behind a sum: nothing, a conversion, a line and a function, another tensor.
 SHAPES = """graph g
@@ -95,9 +96,38 @@ def test_faults_in_the_core_s_one_loop_are_seen(was, by, tmp_path):
      (graph({"a": "f32[64, 64]", "b": "f32[64, 64]"}, "%0 = matmul(a, b)"), "is of type f32.*take f16")],
 )  # fmt: skip
 def test_other_products_take_the_fall_back(text, refusal):
-    assert "instruction scalar" in str(autocomp.optimize(text, target="ascend:310p").kernels[0].schedule)
+    assert "instruction scalar" in str(autocomp.optimize(text, target="ascend:310p", without=VECTORS).kernels[0].schedule)
     with pytest.raises(UnsupportedOp, match=f"(?s){refusal}"):
-        autocomp.optimize(text, target="ascend:310p", without=PLAIN)
+        autocomp.optimize(text, target="ascend:310p", without=[*PLAIN, *VECTORS])
+
+
+# A depth that is no whole fractal, few rows of a great depth, a batch, a factor that is turned and read along its rows, a convolution.
+OTHERS = {
+    "odd": ({"a": "f16[19, 70]", "b": "f16[70, 90]"}, "%0 = matmul(a, b)"),
+    "few": ({"a": "f32[3, 700]", "b": "f32[700, 130]"}, "%0 = matmul(a, b)\n%1 = gelu(%0)"),
+    "batch": ({"a": "f32[2, 3, 9, 33]", "b": "f32[3, 33, 40]"}, "%0 = matmul(a, b)"),
+    "turned": ({"a": "f16[21, 41]", "b": "f16[50, 41]"}, "%0 = transpose(b, perm=[1, 0])\n%1 = matmul(a, %0)"),
+    "conv": ({"x": "f32[2, 16, 7, 33]", "w": "f32[16, 16, 2, 3]"},
+             "%0 = conv(x, w, strides=[1, 1], dilations=[1, 1], groups=1, lo=[0, 0], hi=[0, 0])"),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("chip", ["310p", "950pr"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_vector_units_multiply_what_the_cube_unit_does_not_take(name, chip, tmp_path):
+    text = graph(*OTHERS[name])
+    program, scalar = (autocomp.optimize(text, target=f"ascend:{chip}", without=w) for w in ((), VECTORS))
+    assert program.predicted < 0.25 * scalar.predicted
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=fresh.seed())
+
+
+def test_few_rows_are_tiles_of_their_own():
+    """As several they would have no layout: a value has rows along the depth already (rule `npu-columns-of-few-rows`)."""
+    tiles, without = (autocomp.optimize(graph(*OTHERS["few"]), target="ascend:950pr", without=w)
+                      for w in ((), ["tiling/npu-columns-of-few-rows"]))  # fmt: skip
+    assert "tiling/npu-columns-of-few-rows" in tiles.source() and tiles.predicted < without.predicted
 
 
 @pytest.mark.parametrize("without", [[], PLAIN])
