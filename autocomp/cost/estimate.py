@@ -24,7 +24,6 @@ from autocomp.ir.masks import masked_sums, tiles_inside
 from autocomp.ir.parts import Parts
 from autocomp.ir.scans import as_statistic
 from autocomp.ir.schedule import Schedule
-from autocomp.ir.types import dim_hint
 from autocomp.loops.chosen_turns import chosen_turns
 from autocomp.loops.one_load import one_load
 
@@ -58,19 +57,24 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
 
 
 def _masked_pricer(d: Demand, chip: Chip, guards: tuple[Aff, ...]) -> Callable[[Schedule], Cost]:
-    """Where sums are made in some tiles alone: as if all tiles made them over less, for the same bytes."""
-    known: dict[float, Callable[[Schedule], Cost]] = {}
+    """Where sums are made in some tiles alone: as many rows of tiles as they would fill, for the same bytes."""
+    rows = next((a for a in (*d.roles.rows, *d.roles.cols) if any(a.name in g.names() for g in guards)), None)
+    if rows is None:
+        return _pricer(d, chip)
+    known: dict[int, Callable[[Schedule], Cost]] = {}
 
     def time(s: Schedule) -> Cost:
-        share = tiles_inside(guards, d.extent, dict(s.tile))
-        if share not in known:
-            less = lambda axes: tuple(Axis(a.name, max(1, round(dim_hint(a.extent) * share))) if a is axes[0] else a for a in axes)
-            roles = replace(d.roles, depth=less(d.roles.depth), depths=tuple(map(less, d.roles.depths)))
-            shorter = {a.name: dim_hint(a.extent) for a in roles.depth}
-            work = d.work._replace(matrix=d.work.matrix * share, vector=d.work.vector * share, k=round(d.work.k * share))
-            known[share] = _pricer(replace(d, roles=roles, work=work, extent={**d.extent, **shorter},
-                                           products=tuple((n * share, axes) for n, axes in d.products)), chip)  # fmt: skip
-        return known[share](s)
+        tile, whole = dict(s.tile), d.extent[rows.name]
+        step = min(tile.get(rows.name, whole), whole)
+        few = min(whole, max(1, round(tiles_inside(guards, d.extent, tile) * -(-whole // step))) * step)
+        if few not in known:
+            less = lambda axes: tuple(Axis(a.name, few) if a.name == rows.name else a for a in axes)
+            roles = replace(d.roles, rows=less(d.roles.rows), cols=less(d.roles.cols))
+            share = few / whole
+            work = d.work._replace(matrix=d.work.matrix * share, vector=d.work.vector * share, m=round(d.work.m * share))
+            known[few] = _pricer(replace(d, roles=roles, work=work, extent={**d.extent, rows.name: few},
+                                         products=tuple((n * share, axes) for n, axes in d.products)), chip)  # fmt: skip
+        return known[few](s)
 
     return time
 
