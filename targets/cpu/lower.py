@@ -109,13 +109,18 @@ class _Renamed:
         return e
 
 
+# What loops over an axis declare beside its own variable.
+DERIVED = ("_tile", "_part", "_stop", "_end", "_first", "_here", "_row", "_p", "_table")
+
+
 def lower(p: TileProgram) -> Nest:
     """The nest of a program. Axis names become C identifiers, distinct from size parameters and pointers."""
     names, tensors = Names(), p.inputs + p.outputs
     dims = [d for t in tensors for d in t.shape + t.extents] + [d for _, d in p.axes]
     open_ = [d.name for d in dims if isinstance(d, Sym)]
     sizes = tuple(dict.fromkeys(names.of(n) for n in (*open_, *p.read_sizes(dims))))
-    axis = {a: (names.of(a) if names.of(a) not in sizes else names.fresh(a + "_")) for a, _ in p.axes}
+    taken = {*sizes, *(a + behind for a, _ in p.axes for behind in DERIVED)}
+    axis = {a: (names.of(a) if names.of(a) not in taken else names.fresh(a + "_")) for a, _ in p.axes}
     extent = {axis[a]: dim_text(d) for a, d in p.axes}
     renamed = _Renamed(axis, extent, {a: Aff.of(n) for a, n in axis.items()})
     pointer = {t.buffer: names.fresh(t.buffer) for t in tensors}

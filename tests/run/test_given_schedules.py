@@ -58,6 +58,16 @@ def test_stream_k_of_a_kernel_without_a_product_is_said_to_change_nothing():
     assert "of what was given for reduce_sum, this changes nothing: stream_k" in program.explain()
 
 
+@pytest.mark.parametrize("parts", [2, 5, 72])
+def test_parts_of_a_sum_by_hand_are_right_on_a_cpu(parts):
+    """The axis of the parts, `r0_part`, is not the variable of that name that a long sum counts its blocks with."""
+    x, w = np.random.default_rng(0).standard_normal((2, 72, 72)).astype("f4")
+    text = graph({"x": "f32[72, 72]", "w": "f32[72, 72]"}, "%0 = matmul(x, w)")
+    for tile in ("", "tile i0 8 | "):
+        y = autocomp.optimize(text, schedule={"matmul": f"{tile}split_k r0 {parts}"})(x, w)
+        np.testing.assert_allclose(y, x.astype("f8") @ w, rtol=1e-4, atol=1e-4)
+
+
 def test_on_the_command_line(tmp_path):
     (tmp_path / "m.txt").write_text(CHAIN)
     name = autocomp.optimize(CHAIN).kernels[0].name
