@@ -62,8 +62,15 @@ def tokens(text: Text) -> list[Token]:
 
 
 # ---- the tree -----------------------------------------------------------------------------------------------------
+class _Node:
+    """What `where.py` compiles of an expression stands beside its fields, and stays in its process."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_run"}
+
+
 @dataclass(frozen=True)
-class Lit:
+class Lit(_Node):
     value: Any
     at: int = 0
 
@@ -74,7 +81,7 @@ class Lit:
 
 
 @dataclass(frozen=True)
-class Ref:
+class Ref(_Node):
     """?name, or ?name... for a list of operands."""
 
     name: str
@@ -86,7 +93,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Word:
+class Word(_Node):
     """A bare word of the vocabulary (a kind, a dtype, an option's name); its value is its own text."""
 
     name: str
@@ -97,7 +104,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(_Node):
     name: str
     args: tuple[Expr, ...]
     at: int = 0
@@ -107,7 +114,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Items:
+class Items(_Node):
     items: tuple[Expr, ...]
     at: int = 0
 
@@ -116,7 +123,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(_Node):
     """base[index], or base[low:high] with None for an open end."""
 
     base: Expr
@@ -131,7 +138,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Op:
+class Op(_Node):
     """A unary (`-`, `not`) or binary operator."""
 
     op: str

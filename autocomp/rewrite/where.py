@@ -46,35 +46,72 @@ class Answer:
 YES = Answer(True)
 
 
+Run = Callable[[Env], Any]
+
+
 def evaluate(e: Expr, env: Env) -> Any:
     """The value of an expression. Raises Unanswerable with the reason."""
-    return _EVALUATE[type(e)](e, env)
+    return _compiled(e)(env)
 
 
-def _ref(e: Ref, env: Env) -> Any:
-    if e.name not in env.variables:
-        raise Unanswerable(f"?{e.name} is not known here")
-    return env.variables[e.name]
+def _compiled(e: Expr) -> Run:
+    """An expression as one function, made once and kept beside its fields: a condition is asked of thousands of choices."""
+    run: Run | None = e.__dict__.get("_run")
+    if run is None:
+        run = e.__dict__["_run"] = _COMPILE[type(e)](e)
+    return run
 
 
-def _call(e: Call, env: Env) -> Any:
-    f = env.functions.get(e.name)
-    if f is None:
-        raise Unanswerable(f"{e.name}() cannot be asked here")
-    args = [evaluate(a, env) for a in e.args]
-    try:
-        return f(*args)
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as x:
-        raise Unanswerable(f"{e} has no answer ({x})") from None
+def _value(e: Lit | Word) -> Run:
+    value = e.value if isinstance(e, Lit) else e.name
+    return lambda env: value
 
 
-def _part(e: Part, env: Env) -> Any:
-    base = evaluate(e.base, env)
-    low, high = (None if b is None else evaluate(b, env) for b in (e.low, e.high))
-    try:
-        return tuple(base[low:high]) if e.slice else base[low]
-    except (TypeError, IndexError, KeyError) as x:
-        raise Unanswerable(f"{e} has no answer ({x})") from None
+def _ref(e: Ref) -> Run:
+    name = e.name
+
+    def run(env: Env) -> Any:
+        try:
+            return env.variables[name]
+        except KeyError:
+            raise Unanswerable(f"?{name} is not known here") from None
+
+    return run
+
+
+def _call(e: Call) -> Run:
+    name, parts = e.name, [_compiled(a) for a in e.args]
+
+    def run(env: Env) -> Any:
+        f = env.functions.get(name)
+        if f is None:
+            raise Unanswerable(f"{name}() cannot be asked here")
+        args = [part(env) for part in parts]
+        try:
+            return f(*args)
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as x:
+            raise Unanswerable(f"{e} has no answer ({x})") from None
+
+    return run
+
+
+def _items(e: Items) -> Run:
+    parts = [_compiled(i) for i in e.items]
+    return lambda env: tuple([part(env) for part in parts])
+
+
+def _part(e: Part) -> Run:
+    whole, ends = _compiled(e.base), [None if b is None else _compiled(b) for b in (e.low, e.high)]
+
+    def run(env: Env) -> Any:
+        base = whole(env)
+        low, high = (None if end is None else end(env) for end in ends)
+        try:
+            return tuple(base[low:high]) if e.slice else base[low]
+        except (TypeError, IndexError, KeyError) as x:
+            raise Unanswerable(f"{e} has no answer ({x})") from None
+
+    return run
 
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -85,40 +122,62 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _NUMBERS = frozenset((int, float, bool))  # whatever the operator: neither a symbol nor a list
 
 
-def _operator(e: Op, env: Env) -> Any:
-    if e.op in ("and", "or"):
-        left = bool(evaluate(e.args[0], env))
-        return left if left == (e.op == "or") else bool(evaluate(e.args[1], env))
+def _operator(e: Op) -> Run:
+    first, second = _compiled(e.args[0]), _compiled(e.args[-1])
+    if e.op == "and":
+        return lambda env: bool(first(env)) and bool(second(env))
+    if e.op == "or":
+        return lambda env: bool(first(env)) or bool(second(env))
     if e.op == "not":
-        return not evaluate(e.args[0], env)
-    args = [evaluate(a, env) for a in e.args]
-    if not _NUMBERS.issuperset(map(type, args)):
-        if any(isinstance(a, Sym) for a in args) and e.op not in ("==", "!=", "in", "not in"):
-            raise Unanswerable(f"{e} depends on a symbolic dimension ({', '.join(map(str, args))})")
-        if e.op == "*" and any(isinstance(a, (tuple, str)) for a in args):
-            raise Unanswerable(f"{e} multiplies a list")
-    try:
-        return -args[0] if len(args) == 1 else _BINARY[e.op](*args)
-    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as x:
-        raise Unanswerable(f"{e} has no answer ({x})") from None
+        return lambda env: not first(env)
+    return _negative(e, first) if len(e.args) == 1 else _binary(e, first, second)
 
 
-_EVALUATE: dict[type, Callable[[Any, Env], Any]] = {
-    Lit: lambda e, env: e.value,
-    Word: lambda e, env: e.name,
-    Ref: _ref,
-    Items: lambda e, env: tuple(evaluate(i, env) for i in e.items),
-    Call: _call,
-    Part: _part,
-    Op: _operator,
-}
+def _negative(e: Op, of: Run) -> Run:
+    def run(env: Env) -> Any:
+        a = of(env)
+        _check_operands(e, a)
+        try:
+            return -a
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as x:
+            raise Unanswerable(f"{e} has no answer ({x})") from None
+
+    return run
+
+
+def _binary(e: Op, first: Run, second: Run) -> Run:
+    function = _BINARY[e.op]
+
+    def run(env: Env) -> Any:
+        a, b = first(env), second(env)
+        if type(a) not in _NUMBERS or type(b) not in _NUMBERS:
+            _check_operands(e, a, b)
+        try:
+            return function(a, b)
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as x:
+            raise Unanswerable(f"{e} has no answer ({x})") from None
+
+    return run
+
+
+def _check_operands(e: Op, *args: Any) -> None:
+    """Raises Unanswerable for what no operator takes: an open size, which has no order, and a list that is multiplied."""
+    if any(isinstance(a, Sym) for a in args) and e.op not in ("==", "!=", "in", "not in"):
+        raise Unanswerable(f"{e} depends on a symbolic dimension ({', '.join(map(str, args))})")
+    if e.op == "*" and any(isinstance(a, (tuple, str)) for a in args):
+        raise Unanswerable(f"{e} multiplies a list")
+
+
+_COMPILE: dict[type, Callable[[Any], Run]] = {
+    Lit: _value, Word: _value, Ref: _ref, Items: _items, Call: _call, Part: _part, Op: _operator,
+}  # fmt: skip
 
 
 def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
     """Whether all conditions hold; if not, the first that fails and the values it saw."""
     for c in conditions:
         try:
-            if not evaluate(c, env):
+            if not _compiled(c)(env):
                 return Answer(False, partial(_explain, c, env))
         except Unanswerable as x:
             return Answer(False, partial(str, x.with_traceback(None)))  # which would hold every frame from here to the program
