@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -70,18 +71,11 @@ def optimize(
 
     Example: autocomp optimize model.onnx --deadline 5
     """
-    from autocomp.report.tables import deadline_cuts, kernel_rows, kernel_table, remarks
-
     if vis_graph is not None and vis_graph.suffix not in (".dot", ".svg", ".html"):
         raise typer.BadParameter(f"--vis-graph writes .dot, .svg or .html, not '{vis_graph.suffix or vis_graph.name}'")
     check_outputs(output, vis_graph=vis_graph, report=report, trace=trace)
     if emit is not None:
-        from autocomp.targets import load_target
-
-        if emit != "ascendnpu-ir" or load_target(choice.target).name != "ascend":
-            raise typer.BadParameter("--emit ascendnpu-ir is for --target ascend, and there is no other form")
-        if output is None:
-            raise typer.BadParameter("--emit writes into the folder of -o")
+        _check_form(emit, choice.target, output)
     if measure is not None:
         measure_first(model, choice, measure, as_json)
     choice.start()
@@ -92,11 +86,38 @@ def optimize(
         from autocomp.simulate.program import check_model
 
         program.modelled = check_model(program)
+    told = [program.modelled] if simulate else []
+    if verify and not simulate and not program.runnable:
+        told.append(f"not verified by running: {program.not_runnable}")
+    written = _written(program, output, vis_graph, report, trace, as_json)
+    if emit is not None and output is not None:
+        told += _modules(program, output)
+    if as_json:
+        typer.echo(json.dumps(_compiled_data(program, built, checked, written), indent=1))
+        return
+    _print_kernels(program)
+    for line in told:
+        out.print(line, soft_wrap=True)
+    for w in written:
+        out.print(f"wrote {w}")
+
+
+def _check_form(emit: str, target: str, output: Path | None) -> None:
+    """Raises BadParameter where --emit asks for what is not printed."""
+    from autocomp.targets import load_target
+
+    if emit != "ascendnpu-ir" or load_target(target).name != "ascend":
+        raise typer.BadParameter("--emit ascendnpu-ir is for --target ascend, and there is no other form")
+    if output is None:
+        raise typer.BadParameter("--emit writes into the folder of -o")
+
+
+def _written(program: Any, output: Path | None, vis_graph: Path | None, report: Path | None, trace: Path | None, quiet: bool) -> list[Path]:
+    """Writes what is asked for; the paths."""
     written = []
     if output is not None:
         program.save(output)
         written.append(output)
-    modules = _modules(program, output) if emit is not None and output is not None else []
     if vis_graph is not None:
         from autocomp.report.graphview import write_graph
 
@@ -107,36 +128,34 @@ def optimize(
         from autocomp.report.record import of_program, recording, save_trace
 
         written.append(save_trace(program.trace, trace, of_program(program)))
-        if not as_json and (cost := recording(program.trace)):
+        if not quiet and (cost := recording(program.trace)):
             out.print(f"recording: {cost}", highlight=False)
-    if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "model": program.name,
-                    "target": program.target.name,
-                    "kernels": kernel_rows(program),
-                    "predicted_seconds": program.predicted,
-                    "built": built,
-                    "verified": checked,
-                    "deadline": deadline_cuts(program),
-                    "written": [str(w) for w in written],
-                },
-                indent=1,
-            )
-        )
-        return
-    out.print(kernel_table(program))
+    return written
+
+
+def _compiled_data(program: Any, built: dict[str, Any] | None, checked: dict[str, Any] | None, written: list[Path]) -> dict[str, Any]:
+    """What `optimize --json` prints."""
+    from autocomp.report.tables import deadline_cuts, kernel_rows
+
+    return {
+        "model": program.name,
+        "target": program.target.name,
+        "kernels": kernel_rows(program),
+        "predicted_seconds": program.predicted,
+        "built": built,
+        "verified": checked,
+        "deadline": deadline_cuts(program),
+        "written": [str(w) for w in written],
+    }
+
+
+def _print_kernels(program: Any, timing: Any = None) -> None:
+    """The table of kernels, and what is to be said of them."""
+    from autocomp.report.tables import kernel_table, remarks
+
+    out.print(kernel_table(program, timing))
     for line in remarks(program):
         out.print(line, soft_wrap=True)
-    if simulate:
-        out.print(program.modelled, soft_wrap=True)
-    elif verify and not program.runnable:
-        out.print(f"not verified by running: {program.not_runnable}", soft_wrap=True)
-    for line in modules:
-        out.print(line, soft_wrap=True)
-    for w in written:
-        out.print(f"wrote {w}")
 
 
 def _modules(program: Any, folder: Path) -> list[str]:
@@ -185,23 +204,14 @@ def run(
     """
     from contextlib import nullcontext
 
-    import numpy as np
-
-    from autocomp.report.tables import deadline_cuts, kernel_rows, kernel_table, remarks
     from autocomp.runtime.inputs import load_npz, random_inputs, save_npz
-    from autocomp.targets import load_target
 
     if timeline is not None and not simulate:
         raise typer.BadParameter("--timeline draws what --simulate sees")
     check_outputs(output=output, timeline=timeline)
+    _check_runs(choice.target, simulate)
     if simulate:
-        from autocomp.simulate.program import check_target, simulated
-
-        check_target(load_target(choice.target).name)
-    elif why := load_target(choice.target).why_not_runnable():
-        raise AutocompError(f"target {choice.target} cannot run here: {why}",
-                            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine; --simulate runs it on a "
-                                 "model of the machine")  # fmt: skip
+        from autocomp.simulate.program import simulated
     choice.start()
     program = choice.compile(model, as_json, tuned)
     feed = load_npz(inputs) if inputs is not None else random_inputs(program.graph, seed=0)
@@ -217,34 +227,52 @@ def run(
     if output is not None:
         save_npz(output, values)
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "outputs": {k: list(np.shape(v)) for k, v in values.items()},
-                    "seconds": None if timing is None else timing.total,
-                    "predicted_seconds": program.predicted,
-                    "kernels": kernel_rows(program, timing),
-                    "verified": checked,
-                    "deadline": deadline_cuts(program),
-                },
-                indent=1,
-            )
-        )
+        typer.echo(json.dumps(_run_data(program, values, timing, checked), indent=1))
         return
-    out.print(kernel_table(program, timing))
-    for line in remarks(program):
-        out.print(line, soft_wrap=True)
+    _print_kernels(program, timing)
     if simulate:
-        out.print(f"simulated on a CPU model of {program.target.name}, no chip was used; the cost model predicts "
-                  f"{program.predicted * 1e6:.2f} us a call", soft_wrap=True)  # fmt: skip
-        if conflicts := sum(p.conflicts for p in pictures):
-            out.print(f"vector instructions of each kernel's first cores wait {conflicts} clocks for banks in all", soft_wrap=True)
+        _print_simulated(program, pictures)
     if timeline is not None:
         out.print(f"wrote {timeline}")
     for k, v in values.items():
         out.print(f"{k}: {v.dtype}{list(v.shape)}")
     if output is not None:
         out.print(f"wrote {output}")
+
+
+def _check_runs(target: str, simulate: bool) -> None:
+    """Raises AutocompError where a target's programs do not run here, or with `simulate` have no model."""
+    from autocomp.targets import load_target
+
+    if simulate:
+        from autocomp.simulate.program import check_target
+
+        check_target(load_target(target).name)
+    elif why := load_target(target).why_not_runnable():
+        raise AutocompError(f"target {target} cannot run here: {why}",
+                            hint="`autocomp optimize -o DIR` writes a folder that builds on the device's machine; --simulate runs it on a "
+                                 "model of the machine")  # fmt: skip
+
+
+def _run_data(program: Any, values: Mapping[str, Any], timing: Any, checked: dict[str, Any] | None) -> dict[str, Any]:
+    """What `run --json` prints."""
+    from autocomp.report.tables import deadline_cuts, kernel_rows
+
+    return {
+        "outputs": {k: list(v.shape) for k, v in values.items()},
+        "seconds": None if timing is None else timing.total,
+        "predicted_seconds": program.predicted,
+        "kernels": kernel_rows(program, timing),
+        "verified": checked,
+        "deadline": deadline_cuts(program),
+    }
+
+
+def _print_simulated(program: Any, pictures: Sequence[Any]) -> None:
+    out.print(f"simulated on a CPU model of {program.target.name}, no chip was used; the cost model predicts "
+              f"{program.predicted * 1e6:.2f} us a call", soft_wrap=True)  # fmt: skip
+    if conflicts := sum(p.conflicts for p in pictures):
+        out.print(f"vector instructions of each kernel's first cores wait {conflicts} clocks for banks in all", soft_wrap=True)
 
 
 @app.command()
@@ -373,19 +401,10 @@ def compare(
 
     Example: autocomp compare plain mine.yaml --model model.txt --report ab.md
     """
-    from autocomp.report.compare import history
-    from autocomp.report.tables import seconds_text
     from autocomp.report.two_sides import two_sides
 
     if past is not None:
-        runs = history(past)
-        if as_json:
-            typer.echo(json.dumps(runs, indent=1))
-            return
-        for r in runs:
-            low, middle, high = r["a_over_b"]
-            out.print(f"{r['run']}: {r['sides']}: A {seconds_text(r['a'])}, B {seconds_text(r['b'])}, "
-                      f"A / B {middle:.3f} ({low:.3f} to {high:.3f}); {r['verdict']}", soft_wrap=True, highlight=False)  # fmt: skip
+        _history(past, as_json)
         return
     if a is None or b is None:
         raise typer.BadParameter("compare wants two sides, or --history DIR")
@@ -414,3 +433,18 @@ def compare(
             out.print(f"wrote {report}")
     if result.trial is not None and not result.trial.comparable:
         raise typer.Exit(3)
+
+
+def _history(past: Path, as_json: bool) -> None:
+    """Prints the comparisons that a folder keeps, in the order of their runs."""
+    from autocomp.report.compare import history
+    from autocomp.report.tables import seconds_text
+
+    runs = history(past)
+    if as_json:
+        typer.echo(json.dumps(runs, indent=1))
+        return
+    for r in runs:
+        low, middle, high = r["a_over_b"]
+        out.print(f"{r['run']}: {r['sides']}: A {seconds_text(r['a'])}, B {seconds_text(r['b'])}, "
+                  f"A / B {middle:.3f} ({low:.3f} to {high:.3f}); {r['verdict']}", soft_wrap=True, highlight=False)  # fmt: skip
