@@ -84,7 +84,7 @@ def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_command_prints_how_many_are_refused():
-    done = CliRunner().invoke(app, ["rules", "mutate", "--count", "2", "--samples", "4", "--seed", "5"])
+    done = CliRunner().invoke(app, ["rules", "mutate", "--count", "2", "--samples", "4", "--seed", "9"])
     assert done.exit_code == 0, done.output
     assert "2 of " in done.output
     assert "really wrong" in done.output
