@@ -42,6 +42,10 @@ CASES = {
     "index_put sums": lambda x, v: x.index_put((torch.tensor([1, 1, 1]),), v[0], accumulate=True),
     "index_put by a mask": lambda x, v: x.index_put((x > 0,), v[0]),
     "index_put by a mask of rows": lambda x, v: x.index_put((x[:, 0, 0] > 0,), v[:1]),
+    "index_put of no places": lambda x, v: x.index_put((I[:0],), x[:0]),
+    "put": lambda x, v: x.put(torch.tensor([[0, -1], [7, -100]]), x[0, :2, :2]),
+    "put sums": lambda x, v: x.put(torch.tensor([1, 1, -119, 3]), x[1, 0, :4], accumulate=True),
+    "put nothing": lambda x, v: x.put(I[:0], v[:0]),
     "index_copy": lambda x, v: x.index_copy(1, J, x[:, :3]),
     "index_add": lambda x, v: x.index_add(-1, torch.tensor([1, 1, 0]), x[..., :3], alpha=0.5),
     "index_fill": lambda x, v: x.index_fill(2, I, 7.0),
@@ -116,8 +120,8 @@ def test_the_graph_means_what_torch_does(name):
         np.testing.assert_allclose(g, w.numpy(), rtol=1e-5, atol=1e-6)
 
 
-RUN = ["index_put apart", "scatter_add", "slice_scatter by steps", "diagonal_scatter turned", "sort", "median NaN", "unfold",
-       "cummax", "logcumsumexp of ends", "bags, averaged", "index_reduce", "as_strided"]  # fmt: skip
+RUN = ["index_put apart", "put sums", "put nothing", "scatter_add", "slice_scatter by steps", "diagonal_scatter turned", "sort",
+       "median NaN", "unfold", "cummax", "logcumsumexp of ends", "bags, averaged", "index_reduce", "as_strided"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -15,7 +15,7 @@ import numpy as np
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.frontends.torch.views import ends, places_at, sliced
 from autocomp.ir.node import Node
-from autocomp.ir.sizes import total
+from autocomp.ir.sizes import product, total
 from autocomp.ir.types import BOOL, F32, I64, SHORT_FLOATS, Dim, Sym, dim_hint
 
 REDUCED = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
@@ -38,6 +38,8 @@ def _index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, a
     """x with `values`, broadcast, at index tensors for some of its dimensions; their dimensions stand where the indexed ones stood, or in
     front where those were not neighbours. A mask alone takes values that have one element for all places."""
     given = {k: i for k, i in enumerate(indices) if i is not None}
+    if any(0 in i.type.shape for i in given.values()):  # no places
+        return x
     values = c.cast(values, x.type.dtype)
     if any(i.type.dtype == BOOL for i in given.values()):
         return _masked(c, x, given, values, accumulate)
@@ -58,6 +60,15 @@ def _index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, a
     perm = (*axes, *rest)
     y = c.op("scatter_nd", c.op("transpose", x, perm=perm), at, values, reduction="add" if accumulate else "none")
     return c.op("transpose", y, perm=tuple(perm.index(k) for k in range(len(perm))))
+
+
+@row("put")
+def _put(c: Call, x: Node, index: Node, source: Node, accumulate: bool = False) -> Node:
+    """x with elements of `source` at places of x taken as flat."""
+    n = product(index.type.shape)
+    flat = lambda v, size: c.op("reshape", v, shape=(size,))
+    y = _index_put(c, flat(x, product(x.type.shape)), [flat(index, n)], flat(source, n), accumulate)
+    return c.op("reshape", y, shape=x.type.shape)
 
 
 def _few(x: Node, axis: int, index: Node) -> bool:
