@@ -28,6 +28,7 @@ from autocomp.rewrite.rule import RuleSet
 from autocomp.trace import Trace
 
 PASSES = 4
+WORTH = 0.8  # of the prices of kernels that it frees, what a detour over a tensor that nobody stores yet may take: prices of cuts are roofs
 DEEP = 3  # rounds in which the users of a tensor, and then theirs, are moved away from it
 
 
@@ -132,7 +133,7 @@ def _swap_by_way(c: Cover, x: int) -> None:
             continue
         freed = own.time + sum(c.pick[y].time for y in own.leaves if c.refs.get(y, 0) and y in c.pick)
         for first in c.enum.cuts[new[0]]:
-            if first is not c.best(new[0]) and cut.time + first.time < freed:
+            if first is not c.best(new[0]) and cut.time + first.time < WORTH * freed:
                 both = ((x, cut), (new[0], first))
                 c.attempt(lambda both=both: iter(both))  # type: ignore[misc]
 

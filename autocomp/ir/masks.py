@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Const, Contract, Expr, Index, Inside, Map, Reduce
+from autocomp.ir.body import Const, Contract, Expr, Index, Inside, Map, Reduce, postorder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.types import I32, I64
@@ -42,18 +43,23 @@ def _affine(e: Expr) -> Aff | None:
 
 def masked_by(e: Expr, reads: Callable[[Expr], bool]) -> tuple[Aff, ...] | None:
     """What an expression asks to be at least 0 before what it reads reaches it; () where it may always, None where it reads no such."""
-    if reads(e):
-        return ()
+    known: dict[int, tuple[Aff, ...] | None] = {}  # of each node once: many share their operands
+    for x in postorder(e):
+        known[id(x)] = () if reads(x) else _behind(x, [known[id(a)] for a in x.args])
+    return known[id(e)]
+
+
+def _behind(e: Expr, args: Sequence[tuple[Aff, ...] | None]) -> tuple[Aff, ...] | None:
+    """The same of a node, by what its operands ask."""
     if isinstance(e, Map) and e.fn == "where":
-        mask, chosen, other = (masked_by(a, reads) for a in e.args)
+        mask, chosen, other = args
         guards = _asked(e.args[0])
         if mask is None and guards and (chosen is None) != (other is None):
-            inside = chosen if other is None else other
-            if other is None:
-                return guards + (inside or ())
+            if chosen is not None:
+                return guards + chosen
             if len(guards) == 1:  # read where the mask does not hold
-                return (-guards[0] - 1, *(inside or ()))
-    found = [g for a in e.args if (g := masked_by(a, reads)) is not None]
+                return (-guards[0] - 1, *(other or ()))
+    found = [g for g in args if g is not None]
     return None if not found else found[0] if all(g == found[0] for g in found) else ()
 
 
@@ -82,6 +88,7 @@ def end_of(e: Reduce | Contract, axis: str, rows: Collection[str]) -> tuple[str,
     return named[0], rest.const
 
 
+@lru_cache(maxsize=1024)
 def masked_sums(k: Kernel) -> tuple[Aff, ...]:
     """What all results of a kernel ask of their indices, to be at least 0, before a sum of its reaches them; () where one may always."""
     reads = lambda e: isinstance(e, (Contract, Reduce))
