@@ -53,7 +53,7 @@ def _behind(e: Expr, args: Sequence[tuple[Aff, ...] | None]) -> tuple[Aff, ...] 
     """The same of a node, by what its operands ask."""
     if isinstance(e, Map) and e.fn == "where":
         mask, chosen, other = args
-        guards = _asked(e.args[0])
+        guards = asked(e.args[0])
         if mask is None and guards and (chosen is None) != (other is None):
             if chosen is not None:
                 return guards + chosen
@@ -63,7 +63,7 @@ def _behind(e: Expr, args: Sequence[tuple[Aff, ...] | None]) -> tuple[Aff, ...] 
     return None if not found else found[0] if all(g == found[0] for g in found) else ()
 
 
-def _asked(mask: Expr) -> tuple[Aff, ...]:
+def asked(mask: Expr) -> tuple[Aff, ...]:
     """What a mask asks to be at least 0; () where it asks for anything but indices."""
     guard = guard_of(mask)
     return tuple(mask.guard) if isinstance(mask, Inside) else (guard,) if guard is not None else ()

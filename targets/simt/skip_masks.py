@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from autocomp.targets.simt.facts import Facts
 
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr, Inside, Map
-from autocomp.ir.masks import guard_of
+from autocomp.ir.body import Expr, Map
+from autocomp.ir.masks import asked
 from autocomp.tile.program import Stmt
 from autocomp.tile.steps import Over, Scheme, Step, Steps, sayings, stmt_of, told
 
@@ -52,7 +52,5 @@ def _guards(s: Stmt) -> tuple[Aff, ...]:
     """What a mask asks to be at least 0; () where there is no mask, or one of anything but indices."""
     if not (s.op == "map" and isinstance(s.expr, Map) and s.expr.fn == "where"):
         return ()
-    mask = s.expr.args[0]
-    guard = guard_of(mask)
-    guards = tuple(mask.guard) if isinstance(mask, Inside) else (guard,) if guard is not None else ()
+    guards = asked(s.expr.args[0])
     return guards if all(isinstance(a, str) for g in guards for a, _ in g.terms) else ()
