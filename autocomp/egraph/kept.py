@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from autocomp.egraph.native import egglog
@@ -54,6 +54,11 @@ class Pool(threading.local):
         """The one of a name, which the pool has no longer; None if there is none."""
         held = self._here().pop(name, None)
         return held.kept if held else None
+
+    def take_one(self, fits: Callable[[Any], bool]) -> Any:
+        """The last one that fits, as `take`."""
+        here = self._here()
+        return self.take(next((name for name in reversed(here) if fits(here[name].kept)), None))
 
     def keep(self, name: Hashable, kept: Any) -> None:
         kept_here = self._here()

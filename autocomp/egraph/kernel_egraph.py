@@ -110,16 +110,28 @@ class _Kernel:
         return f"{question} is false" + (f": {why}" if why else "")
 
 
+@dataclass
+class _Base:
+    """An e-graph in which tables and rules are declared: of each rule that kernels of a form needed its commands, by its number. One that
+    no fact calls live finds nothing; one whose commands are others here, as numbers are written into them, needs another e-graph."""
+
+    eg: Any
+    form: tuple[str, ...]  # names of the rules that speak of it
+    known: dict[int, tuple[str, ...]]
+
+    def has_no_other(self, form: tuple[str, ...], rules: Sequence[KernelRule]) -> bool:
+        return self.form == form and all(self.known.get(r.number, r.commands) == r.commands for r in rules if r.commands)
+
+
 class _KernelEGraph:
-    """One e-graph. What is declared in it is the same for most kernels of a form, and is kept for the next of them by its text."""
+    """One e-graph. What is declared in it is the same for most kernels of a form, and is kept for the next of them."""
 
     def __init__(self, kernels: Sequence[Asked], rules: tuple[Rule, ...]) -> None:
         self.kernels, self.words = [_Kernel(k) for k in kernels], Words()
         first = " ".join(map(str, default_row(self.words)))
         entries = [KernelEntry(n, k.roles, k.functions) for n, k in enumerate(kernels)]
         self.rules = [compile_rule(r, n, entries, self.words) for n, r in enumerate(rules)]
-        self.name = tuple(command for r in self.rules for command in r.commands)
-        self.eg = _DECLARED.take(self.name) or self._declared()
+        self.eg = self._declared()
         self._run("(push)")
         self._say([f"(union (Body {n}) (Tile {n} {first})) (set (made {n} {first}) {LAST})" for n, _ in enumerate(kernels)])
         self._say([fact for r in self.rules for fact in r.facts])
@@ -128,22 +140,34 @@ class _KernelEGraph:
         self.sizes: dict[str, int] = {}  # rows of every table, at the end
 
     def _declared(self) -> Any:
-        """A fresh e-graph with the tables and rules."""
+        """An e-graph with the tables and rules: the last one that has no others in their places, or a fresh one."""
+        form = tuple(r.rule.name for r in self.rules)
+        self.base: _Base = _DECLARED.take_one(lambda base: base.has_no_other(form, self.rules)) or self._fresh(form)
+        self.eg = self.base.eg
+        for r in self.rules:
+            if r.number not in self.base.known:
+                for command in r.commands:
+                    self._run(command, r.rule.where_text)
+                if r.commands:
+                    self.base.known[r.number] = r.commands
+        return self.eg
+
+    def _fresh(self, form: tuple[str, ...]) -> _Base:
         self.eg = egglog().EGraph()
         columns = " ".join("i64" for _ in COLUMNS)
         self._run(f"""(sort Kernel) (ruleset schedules) (constructor Body (i64) Kernel) (constructor Tile (i64 {columns}) Kernel)
             (function made (i64 {columns}) i64 :merge (min old new))
             (relation ask_cut (i64 i64 i64)) (function cut (i64 i64 i64) i64 :no-merge)
             (relation ask_legal (i64 i64)) (function legal (i64 i64) i64 :no-merge)""")
-        for r in self.rules:
-            for command in r.commands:
-                self._run(command, r.rule.where_text)
-        return self.eg
+        return _Base(self.eg, form, {})
 
     def close(self) -> None:
         """Drop what was said, keep what is declared. An e-graph that is not closed keeps nothing for the next."""
         self._run("(pop)")
-        _DECLARED.keep(self.name, self.eg)
+        self._keep()
+
+    def _keep(self) -> None:
+        _DECLARED.keep((self.base.form, *sorted(self.base.known.items())), self.base)
 
     def _run(self, text: str, source: str = "kernel") -> list[Any]:
         return execute(self.eg, text, source)

@@ -104,6 +104,27 @@ def test_rules_are_declared_once_for_kernels_of_all_sizes(tmp_path, monkeypatch)
     assert len([text for text in said if text.startswith("(rule ")]) > len(rules_said)  # other rules, an e-graph of their own
 
 
+def test_a_rule_that_the_first_kernel_did_not_need_is_declared_behind_the_others(tmp_path, monkeypatch):
+    """A condition that fails for all choices of a kernel leaves its rule out of the e-graph, in which the next kernel's then stands too."""
+    wide = TILES.replace("mine/tiles", "mine/wide").replace("where: [", "where: [?N > 64, ").replace("s: [2, 3]", "s: [12]")
+    said, rules, chip = commands_to_egglog(monkeypatch), rules_of(tmp_path, wide + TILES), load_chip("h200")
+    alone = {}
+    for n in (40, 320):
+        monkeypatch.setattr(kernel_egraph, "_DECLARED", Pool())
+        alone[n] = candidates(matmul(n=n), rules, chip, Options())
+    monkeypatch.setattr(kernel_egraph, "_DECLARED", Pool())
+    assert {c.rule for c in alone[40]} < {c.rule for c in alone[320]} and "mine/wide" in {c.rule for c in alone[320]}
+    said.clear()
+    for n in (40, 320, 40):
+        assert candidates(matmul(n=n), rules, chip, Options()) == alone[n]
+    tables = [text for text in said if text.startswith("(sort Kernel)")]
+    made = [text for text in said if text.startswith("(rule ") and ":name \"make_" in text]
+    assert (len(tables), len(made)) == (1, 2)
+    small = candidates(matmul(), rules, load_chip("rtx4090"), Options())  # its shared memory stands in the commands: an e-graph of its own
+    monkeypatch.setattr(kernel_egraph, "_DECLARED", Pool())
+    assert small == candidates(matmul(), rules, load_chip("rtx4090"), Options()) != candidates(matmul(), rules, chip, Options())
+
+
 SCHEDULING = """
 - name: mine/walk
   phase: scheduling

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from weakref import proxy
 
 from autocomp.egraph.engine import execute
-from autocomp.egraph.kernel_egraph import _DECLARED, Asked, _KernelEGraph
+from autocomp.egraph.kernel_egraph import Asked, _KernelEGraph
 from autocomp.rewrite.rule import Rule
 
 KEPT = 400  # e-graphs after which all are forgotten: those of a file of tests are fewer
@@ -111,8 +111,8 @@ class Replayed(_KernelEGraph):
         if self.declaring:
             return super()._run(text, source)
         if not self.done:
-            self.real, self.eg = self.eg, Looks(proxy(self))  # no cycle: an e-graph is dropped in its own thread
-            self.step = _KNOWN.first.setdefault(self.name, Step())
+            self.eg = Looks(proxy(self))  # no cycle: an e-graph is dropped in its own thread
+            self.step = _KNOWN.first.setdefault(tuple(command for r in self.rules for command in r.commands), Step())
         return self.command(text, source)
 
     def command(self, text: str, source: str = "kernel") -> list[Any]:
@@ -130,10 +130,9 @@ class Replayed(_KernelEGraph):
         """From here on there is an e-graph."""
         if self.live:
             return
-        if self.real is None:
-            looks, self.declaring = self.eg, True
-            self.real = super()._declared()
-            self.eg, self.declaring = looks, False
+        looks, self.declaring = self.eg, True
+        self.real = super()._declared()
+        self.eg, self.declaring = looks, False
         self.live = True
         for given in self.done:
             self.really(*given)
@@ -156,8 +155,7 @@ class Replayed(_KernelEGraph):
         _KNOWN.closed += 1
         if self.live:
             execute(self.real, "(pop)", "kernel")
-        if self.real is not None:
-            _DECLARED.keep(self.name, self.real)
+            self._keep()
         self.real, self.frozen = None, {}
         if _KNOWN.closed % KEPT == 0:
             _KNOWN.first.clear()
