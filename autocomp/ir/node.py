@@ -69,7 +69,7 @@ def make(op: str, inputs: tuple[Node, ...], type: TensorType, attrs: Mapping[str
     a = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
     key = (op, tuple(id(i) for i in inputs), type, a)
     with _LOCK.held:  # two threads that make one node at a time get one object
-        return _TABLE.setdefault(key, Node(op, inputs, type, a))
+        return _TABLE.get(key) or _TABLE.setdefault(key, Node(op, inputs, type, a))
 
 
 ParamData = np.ndarray | Callable[[], np.ndarray]

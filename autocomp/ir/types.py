@@ -14,14 +14,20 @@ from autocomp.errors import ModelError
 from autocomp.forks import kept_property
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """An element type. `kind` is one of f (float), i (signed), u (unsigned), b (bool)."""
+    """An element type, which its name tells from others. `kind` is one of f (float), i (signed), u (unsigned), b (bool)."""
 
     name: str
     kind: str
     bits: int
     numpy: np.dtype
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, DType) and self.name == other.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def bytes(self) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import combinations, permutations
 from typing import Any
 
@@ -189,7 +190,11 @@ class _Forms:
         self.dtype = next(iter(self.dtypes.values()), DTYPES["f64"])
         self.constants = self.drawer.constants
         names = lambda c: {x.name for x in walk(c) if isinstance(x, Ref)}
-        self.early = [(c, names(c)) for c in rule.where if not _of_numbers(c) and "root" not in names(c)]
+        self.early: dict[str, list[tuple[Expr, set[str]]]] = {}  # conditions by each name in them
+        for c in rule.where:
+            if not _of_numbers(c) and "root" not in (among := names(c)):
+                for name in among:
+                    self.early.setdefault(name, []).append((c, among))
         self.uniform = self.drawer.uniform & tensors(rule.lhs)
 
     @property
@@ -220,9 +225,9 @@ class _Forms:
             number = p.name in self.uniform
             for shape in self.shapes(state, self.numbers if number else self.rank, beside, mapped):
                 t = TensorType(self.dtypes[p.name], shape)
-                yield from self.if_held(
-                    {**state, p.name: Operand(t, number or bool(self.constants.get(p.name)), 1.0 if number else None)}, p.name, t
-                )
+                after = {**state, p.name: Operand(t, number or bool(self.constants.get(p.name)), 1.0 if number else None)}
+                if self.held(after, p.name):
+                    yield after, t
         elif isinstance(p, (Lit, Word)):
             for shape in self.shapes(state, self.numbers, beside, mapped):
                 t = TensorType(self.dtype, shape)
@@ -249,7 +254,7 @@ class _Forms:
         (name, e), *rest = left
         if isinstance(e, Ref) and e.name not in state:
             for v in self.values(name, state, operands):
-                for after, _ in self.if_held({**state, e.name: v}, e.name, None):
+                if self.held(after := {**state, e.name: v}, e.name):
                     yield from self.attributes(op, rest, after, {**made, name: v}, operands)
             return
         try:
@@ -267,16 +272,10 @@ class _Forms:
                 self.known[key] = None
         return self.known[key]
 
-    def if_held(self, state: State, name: str, t: Any) -> Iterator[tuple[State, Any]]:
-        """The state, where conditions that name what was bound last, and nothing that is not bound, hold."""
-        for c, names in self.early:
-            if name in names and names <= state.keys():
-                try:
-                    if not value_of(c, Env(state, default_functions())):
-                        return
-                except Unanswerable:
-                    return
-        yield state, t
+    def held(self, state: State, name: str) -> bool:
+        """Whether conditions that name what was bound last, and nothing that is not bound, hold."""
+        asked = [c for c, names in self.early.get(name, ()) if names <= state.keys()]
+        return not asked or bool(holds(tuple(asked), Env(state, default_functions())))
 
     # ---- candidates
     def shapes(self, state: State, most: int, beside: tuple[TensorType, ...], mapped: bool = False) -> Iterator[tuple[int, ...]]:
@@ -286,21 +285,12 @@ class _Forms:
         there = SIZES[: max((SIZES.index(d) + 1 for d in held.intersection(SIZES)), default=0)]
         widest = max(beside, key=lambda t: t.rank, default=None) if mapped else None
         for rank in range(most + 1):
-            yield from self._extents(rank, there, others, widest, ())
-
-    def _extents(self, rank: int, there: tuple[int, ...], others: tuple[int, ...], beside: TensorType | None, shape: tuple[int, ...]
-                 ) -> Iterator[tuple[int, ...]]:  # fmt: skip
-        if len(shape) == rank:
-            self.steps += 1
-            if self.steps > STEPS:
-                raise Cut(f"more than {STEPS} shapes of rank up to {self.rank}")
-            yield shape
-            return
-        new = SIZES[len(there) : len(there) + 1]
-        at = beside.rank - rank + len(shape) if beside is not None else -1
-        aligned = int(beside.shape[at]) if beside is not None and at >= 0 else 1  # type: ignore[arg-type]
-        for d in (1, aligned) if aligned != 1 else (1, *there, *others, *new):
-            yield from self._extents(rank, (*there, *new) if d in new else there, others, beside, (*shape, d))
+            beside_it = (1,) * (rank - widest.rank) + widest.shape[max(widest.rank - rank, 0) :] if widest is not None else (1,) * rank
+            for shape in _extents(there, others, beside_it):
+                self.steps += 1
+                if self.steps > STEPS:
+                    raise Cut(f"more than {STEPS} shapes of rank up to {self.rank}")
+                yield shape
 
     def values(self, name: str, state: State, operands: tuple[TensorType, ...]) -> Iterator[Any]:
         n = operands[0].rank if operands else 0
@@ -345,6 +335,17 @@ class _Forms:
             if not all(map(_of_numbers, short)):
                 return None
         raise Cut(f"no numbers were found for {short[0]}")
+
+
+@lru_cache(maxsize=4096)
+def _extents(there: tuple[int, ...], others: tuple[int, ...], beside: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Shapes of as many axes as `beside` has, by their first extents: 1 or that of `beside`; where this is 1 also one of those that are
+    there, of the others, or the next of SIZES."""
+    if not beside:
+        return ((),)
+    new = SIZES[len(there) : len(there) + 1]
+    first = (1, beside[0]) if beside[0] != 1 else (1, *there, *others, *new)
+    return tuple((d, *rest) for d in first for rest in _extents((*there, *new) if d in new else there, others, beside[1:]))
 
 
 def _of_numbers(c: Expr) -> bool:

@@ -187,9 +187,14 @@ class Instance:
         return make(p.op, inputs, inferred(p.op, tuple(n.type for n in inputs), values), values)
 
 
-@lru_cache(maxsize=1024)
 def _sorted_tensors(p: Pattern | None) -> tuple[str, ...]:
-    return tuple(sorted(tensors(p)))
+    """Kept beside the pattern's fields: to hash one takes longer than to read it."""
+    if p is None:
+        return ()
+    known: tuple[str, ...] | None = p.__dict__.get("_sorted_tensors")
+    if known is None:
+        known = p.__dict__["_sorted_tensors"] = tuple(sorted(tensors(p)))
+    return known
 
 
 def tensors(p: Pattern | None) -> frozenset[str]:
