@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from autocomp.targets.ascend.api import api, architecture, check, defined
+from autocomp.targets.ascend.chips import flag_of
 from autocomp.targets.ascend.element import emit_elements
 from autocomp.targets.ascend.emit import HEADER, emit, fitted
 from autocomp.targets.ascend.tables import check_types, table
@@ -43,8 +44,7 @@ class AscendTarget:
     admitted: Admitted = field(init=False, repr=False, compare=False, default_factory=Admitted)
 
     def __post_init__(self) -> None:
-        flags = [f for f in self.chip.features if f.startswith("dav-")]
-        object.__setattr__(self, "toolchain", Toolchain((flags or [str(table()["arch"])])[0]))
+        object.__setattr__(self, "toolchain", Toolchain(flag_of(self.chip)))
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has for the chip. Raises UnsupportedOp for another."""

@@ -15,7 +15,7 @@ from autocomp.targets.cuda.sums_at import FOURS, print_sum_at
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count
 from autocomp.targets.simt.counted import CountedOnce
-from autocomp.targets.simt.emit import planned
+from autocomp.targets.simt.emit import check_chip, planned
 from autocomp.targets.source import Admitted, KernelSource, Planned
 from autocomp.targets.symbols import sizes_apart
 
@@ -31,6 +31,7 @@ from autocomp.tile.instruction import Instruction, read_instructions
 __all__ = ["CudaTarget", "chip_here", "instructions"]  # `targets.load_target` asks for the first two
 
 HEADER = "autocomp_cuda.cuh"
+WAVE = 32  # lanes of a warp: AC_WAVE of the header
 
 
 @lru_cache(maxsize=1)
@@ -64,6 +65,7 @@ class CudaTarget:
         if not re.fullmatch(r"sm_\d{2,3}[a-z]?", self.chip.arch) or not has(self.chip.arch, OLDEST):
             raise ChipError(f"arch is '{self.chip.arch}', and kernels are printed for {OLDEST} and newer", where=f"chip {self.chip.name}",
                             hint="write the compute capability: arch: sm_89")  # fmt: skip
+        check_chip(self.chip, WAVE)
         object.__setattr__(self, "toolchain", Toolchain(self.chip.arch))
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:

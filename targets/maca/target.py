@@ -8,7 +8,7 @@ from typing import Any
 
 from autocomp.targets.maca.api import check
 from autocomp.targets.maca.toolchain import Toolchain
-from autocomp.targets.simt.emit import emit, planned
+from autocomp.targets.simt.emit import check_chip, emit, planned
 from autocomp.targets.simt.printer import Printer
 from autocomp.targets.source import Admitted, KernelSource, below
 from autocomp.targets.symbols import sizes_apart
@@ -22,6 +22,7 @@ from autocomp.tile.derive import derive
 from autocomp.tile.instruction import Instruction, read_instructions
 
 HEADER = "autocomp_maca.h"
+WAVE = 64  # lanes of a wave: AC_WAVE of the header, and the matrix instructions' layouts
 
 
 @lru_cache(maxsize=1)
@@ -45,6 +46,7 @@ class MacaTarget:
     admitted: Admitted = field(init=False, repr=False, compare=False, default_factory=Admitted)
 
     def __post_init__(self) -> None:
+        check_chip(self.chip, WAVE)
         object.__setattr__(self, "toolchain", Toolchain(self.chip.arch, self.options.maca_path))
         self.toolchain.sdk()  # what a user named is looked at before the work
 

@@ -17,13 +17,24 @@ from autocomp.targets.source import BLOCKS, KernelSource, Launch, Planned, Tenso
 
 from autocomp.cost.blocks import direct_resident
 from autocomp.cost.chip import Chip
-from autocomp.errors import DoesNotFit, UnsupportedOp
+from autocomp.errors import ChipError, DoesNotFit, UnsupportedOp
 from autocomp.ir.directives import complete
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import Dim, dim_hint
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.program import Loop, TileProgram
 from autocomp.tile.text import show
+
+
+def check_chip(chip: Chip, lanes: int) -> None:
+    """Raises ChipError where a chip's file has no shared memory, or its waves are not of the `lanes` lanes that a target's header and
+    instructions are written for."""
+    if "shared" not in {m.name for m in chip.memories}:
+        raise ChipError("there is no memory shared, which blocks of threads exchange values by", where=f"chip {chip.name}",
+                        hint="memories: dram, l2, shared (docs/targets.md)")  # fmt: skip
+    if chip.lanes(4) != lanes:
+        raise ChipError(f"a wave has {chip.lanes(4)} lanes (vector_bytes: {chip.vector_bytes}), and kernels of {chip.target} are printed "
+                        f"for {lanes}", where=f"chip {chip.name}", hint=f"vector_bytes is a wave of 4-byte lanes: {4 * lanes}")  # fmt: skip
 
 
 def emit(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequence[Instruction], plain: Instruction,

@@ -86,6 +86,40 @@ def test_a_chip_is_a_file(tmp_path):
     assert (folder / "launcher.maca").exists() and "A card of this page" in (folder / "README.md").read_text()
 
 
+def _fewer(memory: str):
+    return lambda chip: {**chip, "memories": [m for m in chip["memories"] if m["name"] != memory]}
+
+
+def _changed(*path: str, value: object):
+    def of(chip: dict) -> dict:
+        place = chip
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        return chip
+
+    return of
+
+
+@pytest.mark.parametrize(("target", "base", "change", "says"), [
+    ("maca", "c500", _changed("vector_bytes", "value", value=128), "32 lanes (vector_bytes: 128), and kernels of maca are printed for 64"),
+    ("cuda", "h200", _changed("vector_bytes", "value", value=256), "64 lanes (vector_bytes: 256), and kernels of cuda are printed for 32"),
+    ("maca", "c500", _fewer("shared"), "there is no memory shared"),
+    ("ascend", "ascend910b1", _fewer("l2"), "there is no memory l2"),
+    ("ascend", "ascend910b1", _changed("features", value=["channels_last"]), "features name the architectures []"),
+    ("ascend", "ascend910b1", _changed("granule", "m", value=32), "granule is 32 x 16 x 16, and fractals are printed 16 x 16 x 16"),
+    ("ascend", "ascend910b1", _changed("vector_bytes", "value", value=512), "vector_bytes is 512"),
+    ("ascend", "ascend910b1", _changed("limits", "vector_cores", "value", value=4), "vector_cores is 4, and kernels are printed for 2"),
+    ("ascend", "ascend310p", _changed("limits", "vector_cores", "value", value=2), "vector_cores is 2, and kernels are printed for 1"),
+])  # fmt: skip
+def test_a_chip_of_another_form_is_refused(target, base, change, says, tmp_path):
+    """What the text is written for: kernels of waves of 64 lanes were wrong on a file that says 32."""
+    path = tmp_path / "other.yaml"
+    path.write_text(yaml.safe_dump(change(yaml.safe_load((ROOT / "cost_models" / f"{base}.yaml").read_text()))))
+    with pytest.raises(ChipError, match=re.escape(says)):
+        load_target(f"{target}:{path}")
+
+
 def test_a_target_is_a_folder(tmp_path, monkeypatch):
     folder = tmp_path / "acme"
     folder.mkdir()
