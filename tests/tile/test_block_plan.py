@@ -149,6 +149,7 @@ def test_each_barrier_and_wait_of_a_golden_is_needed():
     made = [m for p in plans for m in plan_mutants.mutants(p)]
     left = [m for m in made if not m.caught]
     assert len(plans) > 90 and len(made) > 530
+    assert {"arrive empty", "cluster barrier", "fence", "inbox wait", "named sync", "tensormemory", "wave barrier"} < {m.kind for m in made}
     assert not [m for m in left if not m.harmless]
     assert len(left) < 0.05 * len(made)
 
