@@ -10,10 +10,10 @@ from autocomp.egraph.terms import Match, Terms, typed
 from autocomp.errors import ModelError, RuleError
 from autocomp.ir.builder import checked_attrs, constant, inferred
 from autocomp.ir.node import Attrs
-from autocomp.ir.types import DTYPES, TensorType, dim_hint, same_number
+from autocomp.ir.types import DTYPES, DType, TensorType, dim_hint, same_number
 from autocomp.rewrite.expr import Lit, Ref, Word
 from autocomp.rewrite.functions import Operand
-from autocomp.rewrite.pattern import Pattern
+from autocomp.rewrite.pattern import Pattern, is_number, typed_by
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Answer, Env, Unanswerable, evaluate, holds
 
@@ -82,7 +82,7 @@ def _fire(terms: Terms, rule: Rule, m: Match, together: tuple[Match, ...]) -> st
     env, first = Env(m.env.variables, {**m.env.functions, "offset": offset}) if rule.siblings else m.env, len(terms.types)
     listed = {v: tuple(x.names[v] for x in together) for v in m.names} if rule.siblings else {}
     try:
-        made = _build(terms, rule, rule.rhs, m.names, env, terms.types[m.root], listed)
+        made = _build(terms, rule, rule.rhs, m.names, env, terms.types[m.root].dtype, listed)
     except Unanswerable as e:
         return str(e)
     except ModelError as e:
@@ -128,24 +128,31 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b) and (not isinstance(b, float) or same_number(a, b))
 
 
-def _build(terms: Terms, rule: Rule, p: Pattern, names: Mapping[str, int], env: Env, like: TensorType,
+def _build(terms: Terms, rule: Rule, p: Pattern, names: Mapping[str, int], env: Env, like: DType,
            listed: Mapping[str, tuple[int, ...]]) -> int:  # fmt: skip
-    """The name of the term that a right side stands for. A bare number becomes a constant of the root's dtype; `?v...` stands for
-    the tensors of `listed`."""
+    """The name of the term that a right side stands for. A bare number becomes a constant of the dtype beside it
+    (`typed_by`), else of `like`; `?v...` stands for the tensors of `listed`."""
     if isinstance(p, Ref):
         return names[p.name]
     if isinstance(p, (Lit, Word)):
         value = p.value if isinstance(p, Lit) else p.name
-        return _const(terms, value, TensorType(like.dtype, ()), rule.name)
+        return _const(terms, value, TensorType(like, ()), rule.name)
     if p.op == "const":
         value, dtype = evaluate(dict(p.attrs)["value"], env), dict(p.attrs).get("dtype")
-        name = evaluate(dtype, env) if dtype is not None else like.dtype.name
+        name = evaluate(dtype, env) if dtype is not None else like.name
         if name not in DTYPES:
             raise ModelError(f"there is no dtype '{name}'", where="const")
         return _const(terms, value, TensorType(DTYPES[name], ()), rule.name)
-    args: tuple[int, ...] = ()
-    for a in p.args:
-        args += listed[a.name] if isinstance(a, Ref) and a.rest else (_build(terms, rule, a, names, env, like, listed),)
+    first, args = typed_by(p), tuple[int, ...]()
+    head = None if first is None else _build(terms, rule, p.args[first], names, env, like, listed)
+    beside = like if head is None else terms.types[head].dtype
+    for i, a in enumerate(p.args):
+        if isinstance(a, Ref) and a.rest:
+            args += listed[a.name]
+        elif head is not None and i == first:
+            args += (head,)
+        else:
+            args += (_build(terms, rule, a, names, env, beside if is_number(a) else like, listed),)
     given = {k: (e.name if isinstance(e, Word) else evaluate(e, env)) for k, e in p.attrs}
     types = tuple(terms.types[a] for a in args)
     attrs = checked_attrs(p.op, given)

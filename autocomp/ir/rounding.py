@@ -18,13 +18,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import ml_dtypes
-
 from autocomp.ir.body import Const, Expr, Gather, Load, Map
 from autocomp.ir.builder import make_op
 from autocomp.ir.decided import is_step
 from autocomp.ir.node import Graph, Node, make
-from autocomp.ir.types import BF16, F16, DType, widens
+from autocomp.ir.types import BF16, F16, contains
 
 VIEWS = {"transpose", "reshape", "broadcast", "slice", "concat"}
 PRODUCTS = {"matmul", "conv", "conv_direct", "conv_spread"}
@@ -34,7 +32,7 @@ def round_casts(graph: Graph) -> Graph:
     """The graph with `as_stored` between every cast that rounds to f16 or bf16 and those of its readers that need the rounded value.
     To be called before decompositions add casts of their own."""
     nodes = graph.nodes()
-    rounding = {n for n in nodes if n.op == "cast" and n.type.dtype in (F16, BF16) and not _kept(n.inputs[0].type.dtype, n.type.dtype)}
+    rounding = {n for n in nodes if n.op == "cast" and n.type.dtype in (F16, BF16) and not contains(n.type.dtype, n.inputs[0].type.dtype)}
     stepping = {n for n in nodes if is_step(n)}
     if not rounding and not any(_computed(i) for n in stepping for i in n.inputs):
         return graph
@@ -54,11 +52,6 @@ def _computed(n: Node) -> bool:
     while n.op in VIEWS and n.op != "concat":
         n = n.inputs[0]
     return n.type.dtype in (F16, BF16) and n.op not in ("input", "param", "const", "cast", "as_stored")
-
-
-def _kept(a: DType, b: DType) -> bool:
-    """Whether a short float type has every value of another type."""
-    return a.bits <= ml_dtypes.finfo(b.numpy).nmant + 1 if a.kind in "iub" else widens(a, b)
 
 
 def _unread(nodes: tuple[Node, ...]) -> set[Node]:

@@ -77,13 +77,18 @@ _BY_NUMPY = {d.numpy: d for d in DTYPES.values()}
 
 
 def widens(a: DType, b: DType) -> bool:
-    """Every value of `a` is one of `b`."""
+    """Every value of `a` is one of `b`, and both are floats or both are none."""
     if a.is_float and b.is_float:
         x, y = ml_dtypes.finfo(a.numpy), ml_dtypes.finfo(b.numpy)
         return bool(x.nmant <= y.nmant and float(x.max) <= float(y.max) and float(x.smallest_subnormal) >= float(y.smallest_subnormal))
     if a.kind in "iub" and b.kind in "iu":
         return a.kind == "b" or (a.kind == b.kind and a.bits <= b.bits) or (a.kind == "u" and b.kind == "i" and a.bits < b.bits)
     return a == b
+
+
+def contains(a: DType, b: DType) -> bool:
+    """Every value of `b` is one of `a`: widens, or a float type with as many digits as the integers of `b` have."""
+    return b.bits <= ml_dtypes.finfo(a.numpy).nmant + 1 if a.is_float and not b.is_float else widens(b, a)
 
 
 def dtype_of(array_or_dtype: object) -> DType:

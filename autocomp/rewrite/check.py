@@ -4,8 +4,10 @@ to a rank; a counterexample if not. What holds is then proved over the reals whe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from functools import partial
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,10 @@ import numpy as np
 from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import TensorType
+from autocomp.ir.types import BOOL, F32, TensorType
 from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides
 from autocomp.rewrite.draw import Drawer
-from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS, NORMAL, WHOLE
+from autocomp.rewrite.feeds import EXACT_KINDS, FULL, LOOSE_KINDS, NORMAL, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
@@ -31,7 +33,9 @@ OTHERS = 4  # drawn instances of which other extents are tried, beside the examp
 SIZED = 30  # for one of `samples`: other extents that are tried on them
 ALL_SIZES = 9  # axes of which every one may be 1 or 2: all of these are tried
 PLACES = frozenset({"reduce_argmax", "reduce_argmin", "maxpool_index", "topk", "radix_topk", "iota", "extent"})
-FAR, FAR_FORMS = 66000, 4  # an extent whose places u16 does not hold, and on how many forms it is tried
+SUMS = frozenset({"reduce_sum", "cumsum", "sum_at", "sumpool", "matmul", "einsum", "conv"})
+FAR, FAR_FORMS = 2**17 + 4401, 4  # an extent whose places u16 does not hold, nor f32 the sum of as many bytes; on how many forms
+FARTHEST = 2**24 + 1  # so many truth values have no sum in f32
 LONG, LONG_DRAWS = 256, 4  # an extent that 8 bits count to 0, and how often it is tried
 TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
 NO_INSTANCE = (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError)
@@ -131,7 +135,7 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _of_other_forms(rule, shown, kept)
     sized = ((bindings, WHOLE) for bindings in _resized(forms, SIZED * samples))
-    for k, (bindings, kind) in enumerate(chain(sized, ((bindings, NORMAL) for bindings in _far(rule, forms)))):
+    for k, (bindings, kind) in enumerate(chain(sized, _far(rule, forms))):
         if current().over:
             break
         try:
@@ -202,22 +206,48 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
                 yield _of_shapes(given, types, [tuple(LONG if d == long else 1 for d in t.shape) for t in types.values()])
 
 
-def _far(rule: Rule, forms: list[Example]) -> Iterator[dict[str, Any]]:
+def _far(rule: Rule, forms: list[Example]) -> Iterator[tuple[dict[str, Any], str]]:
     """Instances with one axis so long that the number of a place on it is none of bytes, of short integers or of halves, where a rule casts
-    and computes places."""
+    and computes places; and that the sum of as many bytes, or truth values, has no place in a type, where it casts and sums."""
     assert rule.lhs is not None
     ops = {a.op for a in applications(rule.lhs)} | rule.right_ops
-    if "cast" not in ops or not ops & PLACES:
+    if "cast" not in ops:
         return
-    for form in forms[:FAR_FORMS]:
+    if ops & PLACES:
+        yield from ((bindings, NORMAL) for bindings in _long(forms[:FAR_FORMS], FAR))
+    for k, form in enumerate(forms[:FAR_FORMS] if ops & SUMS else ()):
+        with suppress(*NO_INSTANCE):
+            x = Instance(rule, dict(form.bindings), open=True)
+            left, right = ({n.type.dtype for n in below(side) if n.op in SUMS} for side in (x.left, x.right()))
+            if left == right:
+                continue
+            yield from ((bindings, FULL) for bindings in _long([form], FAR))
+            if k == 0 and F32 in left ^ right and any(n.type.dtype == BOOL for n in x.nodes.values()):
+                yield from ((bindings, FULL) for bindings in islice(filter(partial(_folds, rule), _long([form], FARTHEST)), 1))
+
+
+def _folds(rule: Rule, bindings: Mapping[str, Any]) -> bool:
+    """Whether the left side makes one element of them."""
+    with suppress(*NO_INSTANCE):
+        return Instance(rule, bindings, open=True, most=FARTHEST).left.type.elements == 1
+    return False
+
+
+def _long(forms: list[Example], extent: int) -> Iterator[dict[str, Any]]:
+    """Instances with one axis of this extent, the others of one element."""
+    for form in forms:
         given = dict(form.bindings)
+        for name, shape in given.items():
+            if isinstance(shape, (tuple, list)) and shape and all(isinstance(d, int) and d > 0 for d in shape):
+                yield {**given, name: (extent, *(1 for _ in shape[1:]))}
         types = {k: t for k, v in given.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
         for name, t in types.items():
             for k in range(t.rank):
-                shapes = [tuple(FAR if (n, j) == (name, k) else 1 for j in range(u.rank)) for n, u in types.items()]
+                shapes = [tuple(extent if (n, j) == (name, k) else 1 for j in range(u.rank)) for n, u in types.items()]
                 yield _of_shapes(given, types, shapes)
-                last = t.rank - k
-                yield _of_shapes(given, types, [tuple(FAR if u.rank - j == last else 1 for j in range(u.rank)) for u in types.values()])
+                last, alike = t.rank - k, t.shape[k]
+                yield _of_shapes(given, types, [tuple(extent if d == alike else 1 for d in u.shape) for u in types.values()])
+                yield _of_shapes(given, types, [tuple(extent if u.rank - j == last else 1 for j in range(u.rank)) for u in types.values()])
 
 
 def _smallest(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str, found: str) -> str:
@@ -292,7 +322,8 @@ def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "who
 
     strict: a right side without a type raises Unanswerable or ModelError.
     """
-    group = siblings(rule, bindings, seed)
+    most = FARTHEST if kind == FULL else MOST_TRIED
+    group = siblings(rule, bindings, seed, most)
     if not all(x.conditions() for x in group):
         return 0
     agreed = 0
@@ -306,9 +337,9 @@ def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "who
         except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError) as e:
             return f"for {show(bindings)}: the right side cannot be built: {e}"
         largest = max((n.type for side in (x.left, right) for n in below(side)), key=lambda t: t.elements)
-        if largest.elements > MOST_TRIED:
+        if largest.elements > most:
             if strict:
-                raise Unanswerable(f"it has a tensor {largest}, and up to {MOST_TRIED} elements are tried")
+                raise Unanswerable(f"it has a tensor {largest}, and up to {most} elements are tried")
             return 0
         if right.type != x.left.type:
             return f"unites {x.left.type} with {right.type} for {show(bindings)}"
@@ -322,9 +353,9 @@ def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "who
     return agreed
 
 
-def siblings(rule: Rule, bindings: Mapping[str, Any], seed: int = 0) -> tuple[Instance, ...]:
+def siblings(rule: Rule, bindings: Mapping[str, Any], seed: int = 0, most: int = MOST_TRIED) -> tuple[Instance, ...]:
     """The instance; for a rule of siblings two of them that share what they say, the second with other extents where that fits."""
-    x = Instance(rule, bindings, open=True)
+    x = Instance(rule, bindings, open=True, most=most)
     if not rule.siblings:
         return (x,)
     shared = {v: x.nodes[v] for v in rule.siblings if v in x.nodes}

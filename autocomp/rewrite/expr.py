@@ -4,7 +4,7 @@
     cmp   ::= sum (('=='|'!='|'<'|'<='|'>'|'>='|'in'|'not' 'in') sum)?
     sum   ::= term (('+'|'-') term)*   term ::= unary (('*'|'/'|'//'|'%') unary)*   unary ::= '-' unary | post
     post  ::= atom ('[' expr ']' | '[' expr? ':' expr? ']')*
-    atom  ::= number | string | true | false | ?var | name | name '(' args ')' | '[' args ']' | '(' expr ')'
+    atom  ::= number | inf | string | true | false | ?var | name | name '(' args ')' | '[' args ']' | '(' expr ')'
 
 There is no recursion, no assignment and no attribute access; every function comes from the vocabulary of the rule's
 phase. A question that cannot be answered (a symbolic dimension in arithmetic, an index out of range) is a refusal
@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocomp.rewrite.location import Text
@@ -314,6 +315,8 @@ class Parser:
             return Ref(t.value[1:].removesuffix("..."), t.value.endswith("..."), t.at)
         if t.kind == "name" and t.value in ("true", "false"):
             return Lit(t.value == "true", t.at)
+        if t.kind == "name" and t.value == "inf":
+            return Lit(inf, t.at)
         if t.kind == "name":
             return Call(t.value, self.listing(")"), t.at) if self.take("(") else Word(t.value, t.at)
         if t.value == "[":

@@ -13,7 +13,7 @@ from autocomp.ir.types import BOOL, DType, TensorType
 from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
-SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST = "shifted", "scaled", "edges", "ties", "tiny", "largest"
+SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST, FULL = "shifted", "scaled", "edges", "ties", "tiny", "largest", "full"
 EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY, LARGEST)
 LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY)
 HALVED = (4, 8, 11, 11, 24, 24)  # digits of f8e4m3, bf16, f16 and f32 with the one in front
@@ -55,6 +55,8 @@ def array(rng: np.random.Generator, t: TensorType, kind: str, exact: bool) -> np
 def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind: str, exact: bool) -> np.ndarray:
     if kind == WHOLE:
         return rng.integers(-3, 4, shape).astype(np.float64)
+    if kind == FULL:
+        return np.ones(shape)
     if kind == HALVES:
         return rng.integers(-7, 8, shape) / 2
     x = rng.standard_normal(shape)
@@ -97,6 +99,8 @@ def _beside(rng: np.random.Generator, shape: tuple[int, ...], least: float) -> n
 
 def integers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind: str) -> np.ndarray:
     """Of an integer type or bool: a few small ones, the whole range, or its edges and their neighbours."""
+    if kind == FULL:  # all alike, the greatest of the type
+        return np.full(shape, 1 if dtype == BOOL else limits(dtype)[1], dtype.numpy)
     if dtype == BOOL:  # all of them false or true, or mixed
         return rng.random(shape) < rng.choice((0.0, 0.5, 0.5, 1.0))
     low, high = limits(dtype)

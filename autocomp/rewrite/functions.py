@@ -13,7 +13,7 @@ from ml_dtypes import finfo
 
 from autocomp.ir.away_from_zero import normal
 from autocomp.ir.sizes import linear, product, quotient, size_of, summed
-from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, widens
+from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, contains
 from autocomp.options import Options
 from autocomp.rewrite.interpolation import winograd_inputs, winograd_results, winograd_taps
 from autocomp.rewrite.where import Unanswerable
@@ -189,7 +189,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "negative_zero": lambda v: v == 0 and copysign(1.0, v) < 0,
         "holds": lambda d, v: isfinite(v) and _held(d, v) == v,
         "normal_number": _normal_number,
-        "widens": lambda a, b: widens(DTYPES[a], DTYPES[b]),
+        "widens": lambda a, b: contains(DTYPES[b], DTYPES[a]),
         "len": len,
         "product": lambda xs: prod(static(xs)),
         "sum": lambda xs: sum(static(xs)),

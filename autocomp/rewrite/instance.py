@@ -16,7 +16,7 @@ from autocomp.ir.node import Node, make
 from autocomp.ir.types import DTYPES, DType, TensorType
 from autocomp.rewrite.expr import Expr, Lit, Ref, Word, walk
 from autocomp.rewrite.functions import Operand, default_functions
-from autocomp.rewrite.pattern import Apply, Pattern
+from autocomp.rewrite.pattern import Apply, Pattern, is_number, typed_by
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Answer, Env, Unanswerable, holds
 from autocomp.rewrite.where import evaluate as value_of
@@ -57,7 +57,7 @@ class Instance:
     right side is built.
 
     symbolic: such numbers are inputs instead, and so is what the right side computes from them (`made`: name -> expression), for
-    proofs that hold for any number. open: parameters are inputs too, so that any values can be fed.
+    proofs that hold for any number. open: parameters are inputs too, so that any values can be fed. most: elements that a tensor may have.
     """
 
     rule: Rule
@@ -68,6 +68,7 @@ class Instance:
     b: Builder = field(default_factory=lambda: Builder("rule"))
     nodes: dict[str, Node] = field(default_factory=dict)
     suffix: str = ""
+    most: int = MOST_TRIED
     made: dict[str, Expr] = field(default_factory=dict)
     together: tuple[Instance, ...] = ()
     left: Node = field(init=False)
@@ -81,8 +82,8 @@ class Instance:
         variables: dict[str, Any] = {k: plain(v) for k, v in self.bindings.items() if k not in types and not k.startswith("#")}
         for k, t in types.items():
             fixed, name = str(self.bindings[k]).endswith(CONSTANT), k + self.suffix
-            if t.elements > MOST_TRIED:
-                raise Unanswerable(f"?{k} is a tensor {t}, and up to {MOST_TRIED} elements are tried")
+            if t.elements > self.most:
+                raise Unanswerable(f"?{k} is a tensor {t}, and up to {self.most} elements are tried")
             if k not in self.nodes:
                 real = fixed and not self.symbolic and not self.open
                 if real:
@@ -108,7 +109,7 @@ class Instance:
             variables[k] = Operand(u.type, True, u.held)
         self.env = Env(variables, {**default_functions(), "offset": self._offset})
         assert self.rule.lhs is not None
-        self.left = self.build(self.rule.lhs, None)
+        self.left = self.build(self.rule.lhs, None, left=True)
         self.env = Env({**variables, "root": Operand(self.left.type)}, self.env.functions)
 
     def _offset(self, operand: Operand, axis: int) -> int:
@@ -146,7 +147,7 @@ class Instance:
         """The right side. Raises Unanswerable or ModelError where it has no meaning here."""
         assert self.rule.rhs is not None
         if self._right is None:
-            self._right = self.build(self.rule.rhs, self.left)
+            self._right = self.build(self.rule.rhs, self.left.type.dtype)
         return self._right
 
     def number(self, name: str, u: Uniform) -> Node:
@@ -155,21 +156,18 @@ class Instance:
         n = self.b.input(name, scalar) if self.symbolic and not name.startswith("#") else self.b.const(u.held, u.type.dtype)
         return n if u.type == scalar else self.b.op("broadcast", n, shape=u.type.shape)
 
-    def _like(self, node: Node | None) -> DType:
-        return node.type.dtype if node is not None else self.dtype
-
-    def build(self, p: Pattern, like: Node | None) -> Node:
-        """The node of a pattern; `like`: whose dtype a bare number takes."""
+    def build(self, p: Pattern, like: DType | None, left: bool = False) -> Node:
+        """The node of a pattern; `like`: the dtype that a bare number takes where `typed_by` names none (None: the first tensor's)."""
         if isinstance(p, Ref):
             return self.nodes[p.name]
-        if like is None and isinstance(p, Lit) and isinstance(u := self.bindings.get(literal_key(p)), Uniform):
+        if left and isinstance(p, Lit) and isinstance(u := self.bindings.get(literal_key(p)), Uniform):
             return self.number(literal_key(p), u)
         if isinstance(p, (Lit, Word)):
-            return self.b.const(p.value if isinstance(p, Lit) else p.name, self._like(like))
+            return self.b.const(p.value if isinstance(p, Lit) else p.name, like or self.dtype)
         assert isinstance(p, Apply)
         given = {k: e.name if isinstance(e, Word) else value_of(e, self.env) for k, e in p.attrs}
         if p.op == "const":
-            dtype = self._like(like)
+            dtype = like or self.dtype
             if given.get("dtype", dtype.name) not in DTYPES:
                 raise ModelError(f"there is no dtype '{given['dtype']}'", where="const")
             dtype = DTYPES[given["dtype"]] if "dtype" in given else dtype
@@ -179,10 +177,16 @@ class Instance:
                 self.made[name] = value
                 return self.b.input(name, TensorType(dtype, ()))
             return self.b.const(given["value"], dtype)
-        inputs: tuple[Node, ...] = ()
-        for a in p.args:
-            listed = isinstance(a, Ref) and a.rest and self.together
-            inputs += tuple(x.nodes[a.name] for x in self.together) if listed and isinstance(a, Ref) else (self.build(a, like),)
+        first, inputs = typed_by(p), tuple[Node, ...]()
+        head = None if first is None else self.build(p.args[first], like, left)
+        beside = like if head is None else head.type.dtype
+        for i, a in enumerate(p.args):
+            if isinstance(a, Ref) and a.rest and self.together:
+                inputs += tuple(x.nodes[a.name] for x in self.together)
+            elif head is not None and i == first:
+                inputs += (head,)
+            else:
+                inputs += (self.build(a, beside if is_number(a) else like, left),)
         values = checked_attrs(p.op, given)
         return make(p.op, inputs, inferred(p.op, tuple(n.type for n in inputs), values), values)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 
+from autocomp.ir.scalar import SCALAR
 from autocomp.rewrite.expr import Expr, Lit, Parser, Ref, Word, meant, nearest, walk
 from autocomp.rewrite.location import Text
 
@@ -97,6 +99,19 @@ def operands(p: Pattern) -> Iterator[Ref]:
             yield from operands(a)
 
 
+def typed_by(p: Apply) -> int | None:
+    """The operand whose dtype bare numbers beside it take: of an element-wise op the first that is no number itself (of `where` behind the
+    choice). None where there is none: then numbers take the dtype of the whole side."""
+    if p.op not in SCALAR or not any(map(is_number, p.args)):
+        return None
+    return next((i for i, a in enumerate(p.args) if not is_number(a) and not (p.op == "where" and i == 0)), None)
+
+
+def is_number(p: Pattern) -> bool:
+    """A number that says no dtype."""
+    return isinstance(p, (Lit, Word)) or (isinstance(p, Apply) and p.op == "const" and "dtype" not in dict(p.attrs))
+
+
 def bound_attrs(p: Pattern) -> Iterator[Ref]:
     """Attribute variables that a left side binds (bare ?var as an attribute's value)."""
     for a in applications(p):
@@ -130,7 +145,7 @@ def check_operands(p: Pattern, text: Text, side: str) -> None:
     for x in (p, *(x for a in applications(p) for x in a.args)):
         if isinstance(x, Word):
             raise text.error(f"'{x.name}' is a word, and a tensor is wanted", x.at, f"a variable has a question mark: ?{x.name}")
-        if isinstance(x, Lit) and (isinstance(x.value, str) or abs(x.value) > LARGEST):
+        if isinstance(x, Lit) and (isinstance(x.value, str) or LARGEST < abs(x.value) < inf):
             raise text.error(f"{x} is no number that a tensor holds", x.at)
         if isinstance(x, Ref) and x.rest and side == "lhs":
             raise text.error(f"?{x.name}... stands on the right side of a rule of siblings", x.at, f"?{x.name} binds one tensor")

@@ -63,6 +63,18 @@ TURN = "name: l/turn, phase: layout, lhs: 'exp(?x)', rhs: 'transpose(tanh(?x), p
 BEHIND = "name: l/behind, phase: layout, lhs: 'neg(transpose(?x, perm=?p))', rhs: 'transpose(neg(?x), perm=?p)'"
 
 
+@pytest.mark.parametrize(("lhs", "rhs"), [
+    ("ge(mul(?x, 2), 0)", "ge(?x, 0)"),
+    ("ge(mul(?x, 2), 0)", "where(ge(?x, 0), true, const(value=false))"),
+    ("where(ge(mul(?x, 2), 0), -inf, ?x)", "where(gt(0, ?x), ?x, -inf)"),
+])  # fmt: skip
+def test_a_number_has_the_dtype_of_what_stands_beside_it(lhs, rhs):
+    """Not that of the whole side, which a comparison makes bool."""
+    graph = "input x: f32[3]\n%0 = mul(x, const(2.0, f32))\n%1 = ge(%0, const(0.0, f32))\n"
+    graph += f"%2 = where(%1, const(-inf, f32), x)\noutput z = {'%2' if 'where' in lhs else '%1'}"
+    assert fired(graph, f"name: a/number, phase: algebra, lhs: '{lhs}', rhs: '{rhs}'")[0] == {"a/number": 1}
+
+
 def test_what_a_permutation_takes_to_one_tensor_is_one_tensor():
     """y = -(-y) is y turned twice as well: the tensor behind the second turn is the one behind the first, or the two go on for ever."""
     graph = "input x: f32[2, 2]\n%0 = exp(x)\n%1 = neg(%0)\n%2 = neg(%1)\noutput z = %2"
