@@ -121,7 +121,9 @@ class CoreModel:
         units = (vector / share, special * d.steps / share)
         beside += (self._later_passes(tile) + self._serial(directives)) * -(-tiles // chip.cores) / tiles
         chip = self._started(tiles)
-        work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), w.matrix_dtype, *units, 0, 0, 0, eff, tiles)
+        several = len(d.products) > 1 and w.matrix_dtype in ("i8", "u8")  # bytes go four at a time in one product
+        dtype = "i32" if several else w.matrix_dtype
+        work = Work(w.read / read, w.written / read, w.read_eff, self._operations(cuts), dtype, *units, 0, 0, 0, eff, tiles)
         cost = time_of(work, chip)
         begin = chip.limits["tile"] * -(-tiles // chip.cores)
         rest = cost.seconds - chip.launch

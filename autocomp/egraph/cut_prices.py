@@ -125,6 +125,8 @@ class Prices:
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
                 matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
                 m = 0
+        if dtype in ("i8", "u8") and len(cut.nodes & self._matrix) > 1 and "shared_units" in self.chip.features:
+            dtype = "i32"  # cores sum bytes four at a time in one product a kernel
         eff = 1.0
         if matrix:
             lanes = max(1, self.chip.granule[1])

@@ -28,6 +28,8 @@ from autocomp.rewrite.vocabulary import arity_rule
 RANKED = 8  # classes of a strongly connected group up to which the cheapest goes first
 KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 on BERT, ResNet-50 and Llama
 FEW = 3  # operands up to which those that products and reductions spare are kept beside: joins of many would take three times as long
+SCALING = ("cast", "sub", "mul")  # of what bytes stand for: the zero point is taken off, the scale applied
+WIDENING = 4  # such operations in a row at most: bytes are widened, centred, cast and scaled
 KINDS = 16  # bits that count the operands of one kind
 
 
@@ -349,10 +351,16 @@ class Enumerator:
         s = self.subject
         return self.flow[leaf] if s.twins[leaf] == s.twins[reader] else self._shared[leaf]
 
-    def _widened(self, c: int) -> bool:
-        """Whether a class is the cast of a tensor of narrower elements."""
-        types = self.subject.types
-        return any(n.enode.op == "cast" and types[n.enode.children[0]].dtype.bits < types[c].dtype.bits for n in self.subject.by_class[c])
+    def _widened(self, c: int, steps: int = WIDENING) -> bool:
+        """Whether a class is a tensor of narrower elements, cast, centred and scaled by numbers: in at most so many operations."""
+        s, bits = self.subject, self.subject.types[c].dtype.bits
+        for n in s.by_class[c]:
+            read = [x for x in n.enode.children if x not in s.literal and not (x in s.memory and s.types[x].elements == 1)]
+            if len(read) != 1 or n.enode.op not in SCALING or s.types[read[0]].shape != s.types[c].shape:
+                continue
+            if s.types[read[0]].dtype.bits < bits or (steps > 1 and self._widened(read[0], steps - 1)):
+                return True
+        return False
 
     def _opaque_seconds(self, cut: Cut) -> float:
         """What an op without a body takes beside its bytes: as a function of the target's, or through its reference."""

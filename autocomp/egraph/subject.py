@@ -97,7 +97,7 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
     users = {c: _side_by_side(c, readers, twins, forms) for c in reach}
     for c in {c for _, c in roots}:
         users[c] += 1
-    literal = {c: _literal(classes[c]) for c in sorted(reach) if _literal(classes[c]) is not None}
+    literal = {c: v for c in sorted(reach) if (v := _literal(classes, c)) is not None}
     memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal)
     narrow = frozenset(c for c in memory if _casts_narrow(classes, c, units))
     return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
@@ -165,8 +165,16 @@ def _casts_narrow(classes: dict[int, EClass], c: int, units: Set[str]) -> bool:
     return any(d.bits == 8 and d.name in units for d in of)
 
 
-def _literal(c: EClass) -> float | int | bool | None:
-    return next((n.attrs["value"] for n in c.nodes if n.op == "const"), None)
+def _literal(classes: dict[int, EClass], c: int) -> float | int | bool | None:
+    """The number that a class is: a constant, or a byte that is widened (a zero point)."""
+    for n in classes[c].nodes:
+        if n.op == "const":
+            return n.attrs["value"]  # type: ignore[no-any-return]
+        if n.op == "cast" and (of := classes[n.children[0]]).type.dtype.is_int and of.type.dtype.bits == 8 and not of.type.shape:
+            byte = next((x.attrs["value"] for x in of.nodes if x.op == "const"), None)
+            if byte is not None and classes[c].type.dtype.name in ("f32", "i32"):
+                return float(byte) if classes[c].type.dtype.is_float else int(byte)
+    return None
 
 
 def _form(e: ENode, classes: dict[int, EClass], c: int) -> Form:
