@@ -12,6 +12,8 @@ from autocomp.targets.cpu.lower import Nest, domain, reads
 from autocomp.targets.cpu.tree import Node, Point
 from autocomp.targets.cpu.vectors import vectorizes
 
+from autocomp.ir.body import Expr, Map, postorder
+from autocomp.ir.scalar import SCALAR
 from autocomp.tile.program import Stmt
 
 FULL = 16  # elements of an axis from which vectors along it are well filled
@@ -82,7 +84,7 @@ def loops_over(nest: Nest, stmts: list[Stmt], bound: frozenset[str], scores: dic
         near = not any(name in nest.views or name in nest.buffers for name in (s.dst, *reads(s)))
         runs = lambda t: vector[id(t)][0] if id(t) in vector else along[id(t)] if own[id(t)].get(along[id(t)] or "") else ""
         beside = [t for t in stmts if runs(t) not in dims]  # vectors of the others run along what this one has
-        if best is not None and (near or not scores.get(best)) and _row_value(nest, s, beside):
+        if best is not None and (near or not scores.get(best)) and _row_value(nest, s, beside, stmts):
             best = None
         elif best is not None and not scores.get(best):
             best = _scratch_axis(nest, s, dims)
@@ -123,10 +125,25 @@ def _folded(s: Stmt, stmts: list[Stmt], vector: dict[int, tuple[str | None, bool
     return axes if vector[id(s)][0] not in axes else ()
 
 
-def _row_value(nest: Nest, s: Stmt, stmts: list[Stmt]) -> bool:
-    """Is this one value a row (a mean, a scale) for statements over whole rows? In vectors it would break their loop in two."""
+def _row_value(nest: Nest, s: Stmt, beside: list[Stmt], stmts: list[Stmt]) -> bool:
+    """Is this one value a row (a mean, a scale) for statements over whole rows? In vectors it would break their loop in two, which only
+    functions that take long are worth, and only where no other pass over rows waits for them (the logarithm of a row's sum)."""
     mine = set(domain(s, nest))
-    return s.op == "map" and any(mine < set(domain(t, nest)) and _conflict(t, s) for t in stmts if t is not s)
+    if s.op != "map" or not any(mine < set(domain(t, nest)) and _conflict(t, s) for t in beside if t is not s):
+        return False
+    made = {s.dst}
+    for t in stmts[next(n for n, t in enumerate(stmts) if t is s) + 1 :]:
+        if made & {*reads(t)}:
+            if mine < set(domain(t, nest)):
+                return True
+            made.add(t.dst)
+    return not takes_long(s)
+
+
+def takes_long(s: Stmt) -> bool:
+    """Does a statement compute a special function, behind which the latency of a sum hides?"""
+    functions = [e.fn for e in postorder(s.expr) if isinstance(e, Map)] if isinstance(s.expr, Expr) else []
+    return any(fn not in SCALAR or SCALAR[fn].unit == "special" for fn in functions)  # not in it: forms of exp that are this target's
 
 
 def _scratch_axis(nest: Nest, s: Stmt, dims: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction, word_elements
+from autocomp.targets.cpu.element_loops import takes_long
 from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
 from autocomp.targets.cpu.flat import Coef
 from autocomp.targets.cpu.index_set_split import ranges
@@ -17,9 +18,7 @@ from autocomp.targets.cpu.vectors import FOLDS, kind_of, vector_of
 
 from autocomp.cost.cores import FEW
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Expr, Map, postorder
 from autocomp.ir.monoids import identity
-from autocomp.ir.scalar import SCALAR
 from autocomp.options import Options
 from autocomp.tile.program import Stmt
 
@@ -237,8 +236,16 @@ class Printer(Rows):
             self._jam(n, lo, hi, rows)
             return
         mine = [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",") and id(s) not in self.started]
+        extent, folds = extent_in_tile(self.nest, n.axis), self._folds(n)
+        # windows, whose rows may run side by side elsewhere, are added up in order everywhere
+        long = folds and (not isinstance(extent, int) or extent >= (SPAN + 1 if self.jam else 4 * self.most_chains))
+        held = [s for s in folds if s in mine and not s.acc and self.lanewise(s.dst) and self.places[s.dst].is_array]
+        held = [] if n.vector or long or self.rows else held
         for s in mine:
-            if not s.acc:
+            if s in held:
+                zero = self.constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst))
+                self.w(f"{kind_of(self.dtype(s.dst))} {s.dst}_{n.axis} = {zero};")
+            elif not s.acc:
                 zero = self.constant(identity(str(s.expr), self.dtype(s.dst)), self.dtype(s.dst))
                 kept = s.dst in self.places and self.places[s.dst].is_array  # of elements, each row has its own
                 self.each_row(lambda s=s, zero=zero: self.assign(s.dst, zero), alike=not kept)  # type: ignore[misc]
@@ -253,16 +260,15 @@ class Printer(Rows):
             self._vector_point(n, lo, hi, [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",")])
         else:
             outside, self.row = self.row, None if n.vector else n.axis
-            extent, folds = extent_in_tile(self.nest, n.axis), self._folds(n)
-            # windows, whose rows may run side by side elsewhere, are added up in order everywhere
-            least = SPAN + 1 if self.jam else 4 * self.most_chains
-            if folds and (not isinstance(extent, int) or extent >= least):
+            if long:
                 self._in_parts(n, lo, hi, folds)
             else:
                 back = scans and n.axis in self.nest.backwards
-                with self.block(f"for (long {n.axis} = {hi} - 1; {n.axis} >= {lo}; {n.axis}--)" if back else
-                                f"for (long {n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++)"):  # fmt: skip
+                head = f"{n.axis} = {hi} - 1; {n.axis} >= {lo}; {n.axis}--" if back else f"{n.axis} = {lo}; {n.axis} < {hi}; {n.axis}++"
+                with self.folding({s.dst: f"{s.dst}_{n.axis}" for s in held}), self.block(f"for (long {head})"):
                     self.nodes(n.body, id(n))
+                for s in held:
+                    self.assign(s.dst, f"{s.dst}_{n.axis}")
             self.row = outside
         self.started -= {id(s) for s in mine}
 
@@ -292,7 +298,7 @@ class Printer(Rows):
         """A long loop of folds, SPAN steps at a time into places of their own: the error of a sum grows with the parts and with the
         steps of one, not with all steps. Where steps are short, several places take turns and none waits for the one before."""
         a = n.axis
-        chains = self.chains if all(isinstance(x, Stmt) and not _takes_long(x) for x in n.body) else 1
+        chains = self.chains if all(isinstance(x, Stmt) and not takes_long(x) for x in n.body) else 1
         names = {s.dst: [f"{s.dst}_{a}{c}" for c in range(chains)] for s in folds}
         with self.block(f"for (long {a}_part = {lo}; {a}_part < {hi}; {a}_part += {SPAN})"):
             self.w(f"const long {a}_stop = ac_min({a}_part + {SPAN}, {hi});")
@@ -339,13 +345,18 @@ class Printer(Rows):
         self.w("{")
         self.depth += 1
         self.w(f"long {a} = {lo};")
-        if not isinstance(extent, int) or extent >= step:
+        full = not isinstance(extent, int) or extent >= step
+        rest = not isinstance(extent, int) or extent % step or (a in self.nest.tile and not self._exact(a))
+        part = rest and (not isinstance(extent, int) or extent >= FEW)
+        chains = self.chains if folds and (not isinstance(extent, int) or extent >= 2 * self.chains * step) else 1
+        if full or part:
             self.w(f"const long {a}_end = {hi};")
-            chains = self.chains if folds and (not isinstance(extent, int) or extent >= 2 * self.chains * step) else 1
+            hi = f"{a}_end"
             for s in folds:
                 d = self.dtype(s.dst)
                 for c in range(chains):
                     self.w(f"{kind_of(d)} {s.dst}_v{c} = {vector_of(literal(identity(str(s.expr), d), d), d)};")
+        if full:
             self.vector = a
             if self.columns and not self.rows and id(n) not in self.ahead and isinstance(extent, int) and self._columns(n, extent):
                 self.vector = None
@@ -355,23 +366,22 @@ class Printer(Rows):
             if folds and (not isinstance(extent, int) or extent > SPAN * chains * step):
                 self._vectors_in_parts(n, folds, chains)
             elif chains > 1:
-                self._in_chains(n, f"{a}_end", chains)
-            with self.block(f"for (; {a} + {step} <= {a}_end; {a} += {step})"):
+                self._in_chains(n, hi, chains)
+            with self.block(f"for (; {a} + {step} <= {hi}; {a} += {step})"):
                 self._vectors(n)
             self.vector = None
+        if part:
+            self._part_of_vector(n, hi)
+        if full or part:
             for s in folds:
                 total, d = f"{s.dst}_v0", self.dtype(s.dst)
                 for c in range(1, chains):
                     total = self.combine(str(s.expr), total, f"{s.dst}_v{c}", kind_of(d))
                 fold = f"{kind_of(d)}_h{s.expr}({total})"
                 self.assign(s.dst, scalar_function(str(s.expr), [self.element(s.dst), fold], working(d)))
-            hi = f"{a}_end"
-        if not isinstance(extent, int) or extent % step or (a in self.nest.tile and not self._exact(a)):
-            if folds or (isinstance(extent, int) and extent < FEW):
-                with self.block(f"for (; {a} < {hi}; {a}++)"):
-                    self.nodes(n.body, id(n))
-            else:
-                self._part_of_vector(n, hi)
+        if rest and not part:
+            with self.block(f"for (; {a} < {hi}; {a}++)"):
+                self.nodes(n.body, id(n))
         self.depth -= 1
         self.w("}")
 
@@ -458,9 +468,3 @@ class Printer(Rows):
             self.nest = whole
         with self.block("else"), self.row_by_row():
             self.nodes(n.body, id(n))
-
-
-def _takes_long(s: Stmt) -> bool:
-    """Does a statement compute a special function, behind which the latency of a sum hides?"""
-    functions = [e.fn for e in postorder(s.expr) if isinstance(e, Map)] if isinstance(s.expr, Expr) else []
-    return any(fn not in SCALAR or SCALAR[fn].unit == "special" for fn in functions)  # not in it: forms of exp that are this target's

@@ -65,9 +65,10 @@ class Statements(Values):
             kind = kind_of(d)
             if self.vector in s.axis.split(","):
                 acc = f"{s.dst}_v{self.chain}"
-                self.w(f"{acc} = {self.combine(fn, x, acc, kind)};")  # a test of x for NaN does not wait for the sum so far
+                text = self.combine(fn, x, acc, kind)  # a test of x for NaN does not wait for the sum so far
+                self.w(f"{acc} = {f'{kind}_first_n({text}, {acc}, {self.part})' if self.part else text};")
             else:
-                self.assign(s.dst, self.combine(fn, self.vector_read(s.dst), x, kind))
+                self.assign(s.dst, self.combine(fn, x, self.vector_read(s.dst), kind))
             return
         wide = CTYPE[working(d).name]
         x, *others = [f"({wide})({self.read(f)})" for f in factors]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from autocomp.targets.cpu.flat import Coef
 from autocomp.targets.cpu.lower import Nest, gathers, reads
-from autocomp.targets.cpu.tree import Contraction, Node, Point
+from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles
 
 from autocomp.ir.body import Expr, rewrite
 from autocomp.tile.program import Stmt, Value
@@ -18,10 +18,12 @@ STACK = 16 << 10  # bytes up to which an array is a local one; larger ones come 
 @dataclass(frozen=True)
 class Place:
     """`home`: id of the tree node in whose body the value is declared (0: the tile's own block). `shape`: () for a variable,
-    else (axis, extent) pairs of an array, last one contiguous."""
+    else (axis, extent) pairs of an array, last one contiguous. `whole`: its rows are whole vectors, the last one's other lanes are no
+    one's: what is read back right behind a store under a mask would wait until that has left for the cache."""
 
     home: int
     shape: tuple[tuple[str, Coef], ...]
+    whole: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -63,11 +65,22 @@ def places(nest: Nest, tree: Sequence[Node]) -> dict[str, Place]:
         shape = tuple((a, e) for a, e in extents if a not in here)
         if shape:  # an array has a place for each lane of the vectors that it is filled in, where a variable is a vector
             shape += tuple((a, e) for a, e in extents if here.get(a))
-        grid_home = home if home is not None else None
-        out[name] = Place(
-            id(grid_home) if grid_home is not None else 0, () if inside and not _crosses(nest, name, common[-1]) else shape
-        )
+        if inside and not _crosses(nest, name, common[-1]):
+            shape = ()
+        whole = bool(shape) and name not in nest.buffers and _in_vectors(nest, shape, found)
+        if whole:
+            (*others, (a, e)) = shape
+            shape = (*others, (a, -(-e // nest.lanes) * nest.lanes))  # type: ignore[operator]
+        out[name] = Place(id(home) if home is not None else 0, shape, whole)
     return out
+
+
+def _in_vectors(nest: Nest, shape: tuple[tuple[str, Coef], ...], found: list[tuple[Node, ...]]) -> bool:
+    """Is an array written and read by loops over elements alone, in vectors along its rows, of which it has one or long ones?"""
+    a, e = shape[-1]
+    loops = all(isinstance(n, (Tiles, Point)) for path in found for n in path)
+    along = any(isinstance(n, Point) and n.vector and n.axis == a for path in found for n in path)
+    return loops and along and isinstance(e, int) and (len(shape) == 1 or e >= nest.lanes)
 
 
 def share(nest: Nest, tree: Sequence[Node]) -> None:

@@ -85,14 +85,9 @@ class Values:
         if self.vector is not None and p.is_array and name not in self.folded:
             axes = [a for a, _ in p.shape]
             if self.vector in axes:
-                self.w(
-                    self._put(
-                        f"&{name}[{self.offset(p)}]",
-                        "1" if axes[-1] == self.vector else self._stride(p, self.vector),
-                        text,
-                        working(self.dtype(name)),
-                    )
-                )
+                step = "1" if axes[-1] == self.vector else self._stride(p, self.vector)
+                with self.whole(p):
+                    self.w(self._put(f"&{name}[{self.offset(p)}]", step, text, working(self.dtype(name))))
                 return
         self.w(f"{self.element(name)} = {text};")
 
@@ -180,7 +175,16 @@ class Values:
         axes = [a for a, _ in p.shape]
         if self.vector not in axes:
             return vector_of(f"{name}[{self.offset(p)}]", w)
-        return self._get(f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector), w)
+        with self.whole(p):
+            return self._get(f"&{name}[{self.offset(p)}]", "1" if axes[-1] == self.vector else self._stride(p, self.vector), w)
+
+    @contextmanager
+    def whole(self, p: Place) -> Iterator[None]:
+        """Inside, a vector of an array whose rows are whole vectors has all its lanes, unless other elements lie behind its range."""
+        all_lanes = p.whole and p.shape[-1][0] == self.vector and self.vector not in self.within
+        part, self.part = self.part, "" if all_lanes else self.part
+        yield
+        self.part = part
 
     def _put(self, at: str, stride: str, x: str, d: DType) -> str:
         """A vector store of elements that memory holds as `d`; `part`, where set, is how many lanes count."""

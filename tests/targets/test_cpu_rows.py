@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 import time
@@ -16,9 +17,10 @@ from autocomp.targets.cpu.emit import emit
 import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.egraph.choose import choose_schedule
+from autocomp.frontends.text import parse as parse_graph
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
-from autocomp.ir.types import F32, TensorType
+from autocomp.ir.types import F32, I32, TensorType
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.tile.text import parse
@@ -144,7 +146,7 @@ def test_the_divisor_of_a_row_goes_with_its_row_where_another_row_value_is_in_me
     program = autocomp.optimize(text, cache=False, threads=1)
     source = program.source()
     assert "idioms/divide-by-any-row" in program.explain()
-    assert "float exp_t[(3000)]" in source
+    assert re.search(r"float exp_t\[\(30\d\d\)\]", source)  # whole vectors of one row
     assert program.verify().ratio <= 1
 
 
@@ -274,3 +276,53 @@ def test_without_its_rule_rows_of_results_are_stored_lane_by_lane_and_the_price_
     assert used.data["used"]
     assert used.data["saves"] == pytest.approx(less.predicted - whole.predicted) and used.data["saves"] > 0
     assert "vf_scatter_rows" in whole.source() and "vf_scatter_rows" not in less.source() and less.verify().ratio <= 1
+
+
+@pytest.mark.parametrize("n", [5, 10, 37])
+def test_what_is_left_of_a_row_is_a_part_of_a_vector(n):
+    """Of 89 rows of 47 that took 15 exponentials one by one, a cross-entropy took 10.7 us, 5.0 so (Xeon, AVX-512)."""
+    b = Builder("rows")
+    x, k = b.input("x", TensorType(F32, (9, n))), b.input("k", TensorType(I32, (9, n)))
+    for f in ("sum", "max", "min"):
+        b.output(f, b.op(f"reduce_{f}", x, axes=(1,), keepdims=False))
+    b.output("whole", b.op("reduce_sum", k, axes=(1,), keepdims=False))
+    b.output("softmax", b.op("softmax", x, axes=(1,)))
+    rng = np.random.default_rng(n)
+    feed = {"x": rng.standard_normal((9, n)).astype("f4"), "k": rng.integers(-9, 9, (9, n)).astype("i4")}
+    feed["x"][1, n - 1], feed["x"][2, 0], feed["x"][3, n - 1], feed["x"][4] = np.nan, np.nan, np.inf, -np.inf
+    program = autocomp.optimize(b.graph(), target="cpu", threads=1)
+    assert "_first_n(" in program.source() and "s_exp" not in program.source()
+    with np.errstate(invalid="ignore"):
+        want = evaluate(b.graph(), feed)
+    for name, got in program.run(feed).items():
+        np.testing.assert_allclose(got, want[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_rows_between_loops_are_whole_vectors():
+    """What a masked store leaves is not read back before it is in the cache: layer norms of 4000 rows of 10 elements 144 to 34 us (Xeon,
+    AVX-512). Of a loop in ranges, elements of the next lie behind one, which masks spare."""
+    text = ("graph g\ninput x: f32[5, 21]\ninput y: f32[5, 13]\ninput z: f32[4, 10, 21]\n"
+            "%0 = concat(x, y, axis=1)\n%1 = softmax(%0, axes=[1])\n%2 = softmax(z, axes=[1])\noutput a = %1\noutput b = %2\n")  # fmt: skip
+    graph = parse_graph(text)
+    program = autocomp.optimize(graph, target="cpu", threads=1)
+    lanes = load_chip("cpu").lanes()
+    assert f"[(10)*({-(-21 // lanes) * lanes})]" in program.source() and "vf_store_n(&exp_t[i1*" not in program.source()
+    rng = np.random.default_rng(0)
+    feed = {n.attrs["name"]: rng.standard_normal(n.type.shape).astype("f4") for n in graph.inputs}
+    for name, want in evaluate(graph, feed).items():
+        np.testing.assert_allclose(program.run(feed)[name], want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_column_is_folded_in_a_register():
+    """And leaves it once: not read from an array and written there for each row."""
+    program = autocomp.optimize("graph g\ninput z: f32[4, 10, 21]\n%0 = softmax(z, axes=[1])\noutput b = %0\n", target="cpu", threads=1)
+    assert "m_t_i1 = vf_max(" in program.source() and "vf_max(vf_load(&m_t" not in program.source()
+
+
+def test_logarithms_of_sums_of_rows_are_vectors():
+    """No pass over rows waits for them: of 4000 rows of 10 elements 118 to 49 us (Xeon, AVX-512)."""
+    text = ("graph g\ninput x: f32[40, 10]\n%0 = exp(x)\n%1 = reduce_sum(%0, axes=[1], keepdims=False)\n%2 = log(%1)\noutput y = %2\n")
+    graph, x = parse_graph(text), np.random.default_rng(1).standard_normal((40, 10)).astype("f4")
+    program = autocomp.optimize(graph, target="cpu", threads=1)
+    assert "vf_log(" in program.source() and "s_log(" not in program.source()
+    np.testing.assert_allclose(program.run({"x": x})["y"], evaluate(graph, {"x": x})["y"], rtol=1e-5)

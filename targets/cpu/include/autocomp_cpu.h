@@ -262,6 +262,7 @@ AC_INLINE void vf_scatter_rows(float *p, long s, const vf *x, long rows) { for (
 AC_INLINE void vf_scatter_rows_n(float *p, long s, const vf *x, long rows, long n) {
   for (long l = 0; l < n; l++) for (long i = 0; i < rows; i++) p[l * s + i] = x[i][l];
 }
+AC_INLINE vi vi_first_n(vi a, vi b, long n) { return (vi)vf_first_n((vf)a, (vf)b, n); }
 AC_INLINE vi vi_load_n(const int32_t *p, long n) { return (vi)vf_load_n((const float *)p, n); }
 AC_INLINE void vi_store_n(int32_t *p, vi x, long n) { vf_store_n((float *)p, (vf)x, n); }
 AC_INLINE vf vf_from_vi(vi x) { return __builtin_convertvector(x, vf); }
@@ -287,14 +288,20 @@ AC_INLINE vf vf_scale2(vf x, vf n) { return (vf)_mm512_scalef_ps((__m512)x, (__m
 #else
 AC_INLINE vf vf_max_c(vf c, vf x) { return vf_select(c > x, c, x); }
 AC_INLINE vf vf_min_c(vf c, vf x) { return vf_select(c < x, c, x); }
-AC_INLINE vf vf_max(vf a, vf b) { return vf_select((a > b) | (a != a), a, b); }
-AC_INLINE vf vf_min(vf a, vf b) { return vf_select((a < b) | (a != a), a, b); }
 #if AC_AVX2
+AC_INLINE vf vf_max(vf a, vf b) { /* the instruction gives b where either is a NaN */
+  return (vf)_mm256_blendv_ps(_mm256_max_ps((__m256)a, (__m256)b), (__m256)a, _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q));
+}
+AC_INLINE vf vf_min(vf a, vf b) { /* the instruction gives b where either is a NaN */
+  return (vf)_mm256_blendv_ps(_mm256_min_ps((__m256)a, (__m256)b), (__m256)a, _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q));
+}
 AC_INLINE vf vf_sqrt(vf x) { return (vf)_mm256_sqrt_ps((__m256)x); }
 AC_INLINE vf vf_floor(vf x) { return (vf)_mm256_floor_ps((__m256)x); }
 AC_INLINE vf vf_ceil(vf x) { return (vf)_mm256_ceil_ps((__m256)x); }
 AC_INLINE vf vf_rint(vf x) { return (vf)_mm256_round_ps((__m256)x, 8); }
 #else
+AC_INLINE vf vf_max(vf a, vf b) { return vf_select((a > b) | (a != a), a, b); }
+AC_INLINE vf vf_min(vf a, vf b) { return vf_select((a < b) | (a != a), a, b); }
 AC_INLINE vf vf_sqrt(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = sqrtf(x[l]); return r; }
 AC_INLINE vf vf_floor(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = floorf(x[l]); return r; }
 AC_INLINE vf vf_ceil(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = ceilf(x[l]); return r; }
@@ -340,6 +347,15 @@ AC_INLINE void vf_transpose(const float *from, long stride, long rows, long n, f
 /* ---- across lanes */
 #if AC_AVX512
 AC_INLINE float vf_hadd(vf a) { return _mm512_reduce_add_ps((__m512)a); }
+#elif AC_AVX2
+AC_INLINE vf vf_swapped(vf a, int far) { /* lanes 4, 2 or 1 apart change places */
+  return far == 4 ? (vf)_mm256_permute2f128_ps((__m256)a, (__m256)a, 1)
+                  : far == 2 ? (vf)_mm256_permute_ps((__m256)a, 0x4e) : (vf)_mm256_permute_ps((__m256)a, 0xb1);
+}
+AC_INLINE float vf_hadd(vf a) {
+  for (int far = 4; far; far /= 2) a += vf_swapped(a, far);
+  return a[0];
+}
 #else
 AC_INLINE float vf_hadd(vf a) { float r = a[0]; for (int l = 1; l < AC_LANES; l++) r += a[l]; return r; }
 #endif
@@ -352,6 +368,15 @@ AC_INLINE float vf_hmax(vf a) {
 }
 AC_INLINE float vf_hmin(vf a) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q) ? NAN : _mm512_reduce_min_ps((__m512)a);
+}
+#elif AC_AVX2
+AC_INLINE float vf_hmax(vf a) {
+  for (int far = 4; far; far /= 2) a = vf_max(a, vf_swapped(a, far));
+  return a[0];
+}
+AC_INLINE float vf_hmin(vf a) {
+  for (int far = 4; far; far /= 2) a = vf_min(a, vf_swapped(a, far));
+  return a[0];
 }
 #else
 AC_INLINE float vf_hmax(vf a) { float r = a[0]; for (int l = 1; l < AC_LANES; l++) r = s_max(r, a[l]); return r; }
