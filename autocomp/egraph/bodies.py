@@ -6,7 +6,7 @@ exp(i) = e(x[i]);  sum(b) = reduce_r y[b, r];  out(b, j) = exp(b, j) / sum(b, 0)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocomp.deadline import current
@@ -40,7 +40,7 @@ from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.monoid_terms import alone
 from autocomp.ir.rounding import rounded_already, unrounded
 from autocomp.ir.scalar import narrows
-from autocomp.ir.sizes import quotients, spelt, spelt_together
+from autocomp.ir.sizes import expression, quotients, spelt, spelt_together
 from autocomp.ir.types import BOOL, DType, Sym, same_number
 from autocomp.loops.access import simplest
 
@@ -200,30 +200,43 @@ def build_kernel(
     outputs = tuple(Arg(out, subject.types[cls]) for out, cls, _, _ in stores)
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
-    final = _over_own_sizes(domain, inputs, outputs, final)
+    final = _over_own_sizes(domain, inputs, outputs, final, (d for c in picks for d in subject.types[c].shape if isinstance(d, Sym)))
     kernel = numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""), uneven))))
     return replace(kernel, signature=signature(kernel)), args
 
 
 def _over_own_sizes(
-    domain: tuple[Axis, ...], inputs: tuple[Arg, ...], outputs: tuple[Arg, ...], stores: tuple[Store, ...]
+    domain: tuple[Axis, ...], inputs: tuple[Arg, ...], outputs: tuple[Arg, ...], stores: tuple[Store, ...], inner: Iterable[Sym]
 ) -> tuple[Store, ...]:
-    """Indices over sizes that the kernel has. in0[i0 + s] of in0: f32[2*s]   ->   in0[i0 + floor(n / 2)] of in0: f32[n], and
+    """Indices over sizes that the kernel has; `inner`: sizes of what it keeps to itself.
+
+    in0[i0 + s] of in0: f32[2*s]   ->   in0[i0 + floor(n / 2)] of in0: f32[n], and
     in0[i0 + floor(s / 2)] of in0: f32[s // 2]   ->   in0[i0 + n] of in0: f32[n]"""
     bound = [a for s in stores for a in bound_axes(s.value)]
     dims = [*(d for a in (*inputs, *outputs) for d in a.type.shape), *(a.extent for a in (*domain, *bound))]
+    own, axes = {d.name for d in dims if isinstance(d, Sym)}, {a.name for a in (*domain, *bound)}
+    if not own:
+        return stores
+    if foreign := _names(stores) - axes - own:
+        stores = _substituted(stores, {d.name: expression(d) for d in inner if d.name in foreign and d.is_computed})
     if not any(isinstance(d, Sym) and d.parts for d in dims):
         return stores
     if floors := quotients(dims):
         stores = tuple(replace(s, index=tuple(i.with_atoms(floors) for i in s.index),
                                value=with_indices(s.value, lambda i: i.with_atoms(floors))) for s in stores)  # fmt: skip
-    named: frozenset[str] = frozenset().union(*(i.names() for s in stores for i in (*s.index, *indices(s.value))))
-    by = spelt(named - {a.name for a in (*domain, *bound)}, dims)
-    if named - {a.name for a in (*domain, *bound)} - {d.name for d in dims if isinstance(d, Sym)} - by.keys():
+    named = _names(stores) - axes
+    by = spelt(named, dims)
+    if named - own - by.keys():
         together = lambda i: spelt_together(i, dims)
         stores = tuple(replace(s, index=tuple(map(together, s.index)), value=with_indices(s.value, together)) for s in stores)
-    if not by:
-        return stores
+    return _substituted(stores, by) if by else stores
+
+
+def _names(stores: tuple[Store, ...]) -> frozenset[str]:
+    return frozenset().union(*(i.names() for s in stores for i in (*s.index, *indices(s.value))))
+
+
+def _substituted(stores: tuple[Store, ...], by: Mapping[str, Aff]) -> tuple[Store, ...]:
     return tuple(replace(s, index=tuple(i.substitute(by) for i in s.index), value=substitute(s.value, by)) for s in stores)
 
 

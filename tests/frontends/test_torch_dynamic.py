@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 from torch import nn  # noqa: E402
 
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
+from autocomp.frontends.torch.guards import whole_quotient  # noqa: E402
 from tests.helpers.torch_modules import Apply  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -89,6 +90,20 @@ def pooled(x):
     return *nn.functional.max_pool2d(few, (3, 2), (2, 1), 1, (2, 1), return_indices=True), nn.functional.adaptive_max_pool2d(x, (3, 1))
 
 
+def places(x):
+    """Where largest elements of adaptive windows lie, one of which has none but infinities and one NaN."""
+    x = x.masked_fill(x < -1, -torch.inf)
+    x[0, 0, :2], x[1, 1, -1, -1] = -torch.inf, torch.nan
+    return *F.adaptive_max_pool2d(x, (3, 2), return_indices=True), *F.adaptive_max_pool2d(x.flatten(1, 2), (5, 4), return_indices=True)
+
+
+def filtered(x):
+    """Convolutions, also transposed and grouped ones, whose weights have open channels."""
+    w = x.transpose(0, 1)[..., :3, :2].sin()  # [channels, batch, 3, 2]
+    return (F.conv2d(x, w.transpose(0, 1), stride=(1, 2), padding=1), F.conv2d(x, w[:, :1], padding=1, groups=x.shape[1]),
+            F.conv_transpose2d(x, w, stride=(2, 1), padding=(1, 0), dilation=(1, 2)))  # fmt: skip
+
+
 def mixed_by_sample(x):
     """Weights of its own for each sample, as groups of one image."""
     b, c, h, w = x.shape
@@ -97,13 +112,14 @@ def mixed_by_sample(x):
             torch.ones(h, w).triu(h - 3) + torch.ones(h, w).tril(-2))  # fmt: skip
 
 
-@pytest.mark.parametrize("f, open_", [(pooled, {2: OPEN, 3: OPEN}), (mixed_by_sample, {0: OPEN, 2: OPEN})])
+@pytest.mark.parametrize("f, open_", [(pooled, {2: OPEN, 3: OPEN}), (places, {2: OPEN, 3: OPEN}), (filtered, {1: OPEN, 2: OPEN, 3: OPEN}),
+                                      (mixed_by_sample, {0: OPEN, 2: OPEN})])  # fmt: skip
 def test_windows_of_open_sizes(f, open_):
     """By their meaning: kernels of others are enough."""
     exported = torch.export.export(Apply(f), (torch.randn(2, 4, 8, 9),), dynamic_shapes=((open_,),))
     graph = load_torch(exported)
     program = lambda x: tuple(evaluate(graph, {graph.inputs[0].attrs["name"]: x.numpy()}).values())
-    compare(f, program, torch.randn(3 if 0 in open_ else 2, 4, 11, 14 if 3 in open_ else 9))
+    compare(f, program, torch.randn(3 if 0 in open_ else 2, 7 if 1 in open_ else 4, 11, 14 if 3 in open_ else 9))
 
 
 class Heads(nn.Module):
@@ -290,6 +306,23 @@ def moved_rows(x):
     return F.pad(x, (0, 1)).flatten(1)[:, : n * (2 * n - 1)].view(-1, n, 2 * n - 1)[..., n - 1 :] + 1
 
 
+def as_many_as_a_product(x):
+    """Rows of n * (n + 1) places, a number that torch multiplies out where it is written so."""
+    n = x.shape[2]
+    return x.flatten(2).permute(2, 0, 1).reshape(-1, 3).view(n * n + n, 2, 3).softmax(0)
+
+
+def test_quotients_of_products_that_are_whole_for_all_sizes():
+    from sympy import Symbol
+    from torch.utils._sympy.functions import FloorDiv
+
+    s, t = (Symbol(n, positive=True, integer=True) for n in "st")
+    halved = FloorDiv(FloorDiv(2 * s**2, s, evaluate=False) - 1, 2)
+    assert whole_quotient(6 * s * halved + 6 * s, s**2) == 6
+    assert whole_quotient(FloorDiv(s * t, s, evaluate=False) * s, t) == s
+    assert whole_quotient(FloorDiv(s, 2) * t, t + 1) is None
+
+
 F = nn.functional
 M = torch.export.Dim("m", min=6, max=40)
 C = torch.export.Dim("n", min=6, max=40)  # the names of axes in the definitions of windows, once
@@ -305,6 +338,8 @@ LATER = {  # function, shapes of the examples, open dimensions of each, other sh
     "turned": (lambda x: (x.flip(1), x.unfold(1, 3, 2).sum(2), x.cummax(1)[1]), [(2, 9)], [{1: M}], [[(2, 12)], [(2, 7)]]),
     "each second": (each_second, [(2, 9)], [{1: OPEN}], [[(2, 12)], [(2, 7)]]),
     "filled up": (filled_up, [(1, 9, 2)], [{1: OPEN}], [[(1, 12, 2)], [(1, 2, 2)]]),
+    "as many as a product": (as_many_as_a_product, [(2, 3, 8, 9)], [{2: N, 3: N + 1}],
+                             [[(2, 3, 1, 2)], [(2, 3, 12, 13)]]),
     "moved rows": (moved_rows, [(2, 9, 17)], [{1: C, 2: 2 * C - 1}], [[(2, 7, 13)]]),
     "a token in front": (lambda x: F.pad(torch.cat([x[0, :, :1, 0], x.flatten(2)[0]], 1)[:, 1:-1], (0, 2)), [(1, 3, 4, 6)],
                          [{2: OPEN, 3: OPEN}], [[(1, 3, 9, 3)], [(1, 3, 2, 2)]]),
@@ -364,6 +399,15 @@ def test_images_go_down_and_up_again():
         compare(module, program, torch.randn(1, 2, n))
 
 
+def test_windows_of_what_another_kernel_keeps_to_itself():
+    """An image of 4*n + 3 by way of 2*n + 2, which is the size of nothing that is stored, to n + 1."""
+    torch.manual_seed(4)
+    module = nn.Sequential(nn.Conv1d(1, 4, 3, 2, 1), nn.ReLU(), nn.Conv1d(4, 4, 3, 2, 1), nn.ReLU()).eval()
+    program = autocomp.optimize(torch.export.export(module, (torch.randn(2, 1, 19),), dynamic_shapes=({2: 4 * N + 3},)), target="cpu")
+    for n in (7, 11, 67):
+        compare(module, program, torch.randn(2, 1, n))
+
+
 MINIMA = {
     "common rows": lambda a, b: a[: torch.sym_min(a.shape[0], b.shape[0])] * b[: torch.sym_min(a.shape[0], b.shape[0])],
     "the rest of each": lambda a, b: torch.cat([a[torch.sym_min(a.shape[0], b.shape[0]):], b[torch.sym_min(a.shape[0], b.shape[0]):]]),
@@ -383,13 +427,18 @@ def test_sizes_that_are_the_smaller_or_the_larger_of_two(name: str):
         torch.testing.assert_close(program(a, b), module(a, b))
 
 
-def test_an_input_of_a_multiple_may_be_the_least_that_its_dimension_allows():
-    module = Apply(lambda x: x.reshape(x.shape[0] // 2, 2).sum(1))
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_input_of_a_multiple_may_be_the_least_that_its_dimension_allows(more):
+    """Numbers are computed from the symbol too, which is the size of no input."""
+    module = Apply(lambda x: x[more:].reshape(x.shape[0] // 2, 2).sum(1) + torch.arange(x.shape[0] // 2) / (x.shape[0] // 2))
     half = torch.export.Dim("half", min=1, max=16)
-    program = autocomp.optimize(torch.export.export(module, (torch.randn(8),), dynamic_shapes=(({0: 2 * half},),)), target="cpu")
+    of = 2 * half + more if more else 2 * half
+    program = autocomp.optimize(torch.export.export(module, (torch.randn(8 + more),), dynamic_shapes=(({0: of},),)), target="cpu")
     for n in (2, 4, 32):
-        x = torch.randn(n)
+        x = torch.randn(n + more)
         torch.testing.assert_close(program(x), module(x))
+    with pytest.raises(ModelError, match=f"allowed are {2 + more}..{32 + more}"):
+        program(torch.randn(34 + more))
 
 
 def orders(x):

@@ -8,7 +8,7 @@ from typing import Any
 from autocomp.frontends.torch.call import Call, per_axis, row
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.node import Node
-from autocomp.ir.sizes import content
+from autocomp.ir.sizes import content, product
 from autocomp.ir.types import I64, Dim, Sym
 
 
@@ -19,8 +19,11 @@ def _conv(c: Call, x: Node, w: Node, bias: Node | None = None, stride: Any = 1, 
         raise c.refuse(f"pads by '{padding}'")
     strides, pads, dilations = (per_axis(n, v) for v in (stride, padding, dilation))
     groups = rest[2] if c.name == "convolution" else (rest[0] if rest else 1)
-    if isinstance(groups, Sym) and not (c.name == "convolution" and rest[0]):
-        y = _of_open_groups(c, x, w, strides, pads, dilations, groups)
+    turned = c.name == "convolution" and rest[0]
+    if isinstance(groups, Sym) and turned:
+        raise c.refuse(f"spreads windows of {groups} groups", "fix the dimension")
+    if not w.type.is_static:
+        y = (_spread_of_open if turned else _of_open_weights)(c, x, w, strides, pads, dilations, groups)
     elif c.name == "convolution" and rest[0]:
         hi = tuple(p - more for p, more in zip(pads, per_axis(n, rest[1])))
         y = c.op("conv_transpose", x, w, strides=strides, lo=pads, hi=hi, dilations=dilations, groups=groups)
@@ -29,20 +32,49 @@ def _conv(c: Call, x: Node, w: Node, bias: Node | None = None, stride: Any = 1, 
     return y if bias is None else c.op("add", y, c.op("reshape", bias, shape=(*bias.type.shape, *[1] * n)))
 
 
-def _of_open_groups(c: Call, x: Node, w: Node, s: Any, p: Any, d: Any, groups: Sym) -> Node:
-    """y[b, g, o, ..] = sum over i and taps of x[b, g, i, ..] w[g, o, i, ..], as where each sample has weights of its own: a product with
-    the windows of x."""
+def _of_open_weights(c: Call, x: Node, w: Node, s: Any, p: Any, d: Any, groups: Any) -> Node:
+    """y[b, g, o, ..] = sum over i and taps of x[b, g, i, ..] w[g, o, i, ..], of open channels, or groups as where each sample has weights
+    of its own: a product with the windows of x."""
     assert c.out is not None
     batch, out = x.type.shape[0], c.out.shape[2:]
     many, each, *kernel = w.type.shape
     x = c.op("pad", x, lo=(0, 0, *p), hi=(0, 0, *p), value=0.0)
     windows = _with_windows(c, c.op("reshape", x, shape=(batch, groups, each, *x.type.shape[2:])), out, kernel, s, d)
-    results, of = content(many)
-    if of != content(groups)[1] or results % content(groups)[0]:
-        raise c.refuse(f"{many} results do not divide into {groups} groups", "fix the dimension")
-    by = c.op("reshape", w, shape=(groups, results // content(groups)[0], each, *kernel))
+    by = c.op("reshape", w, shape=(groups, _shared(c, many, groups), each, *kernel))
     at, taps = "xyz"[: len(out)], "uvw"[: len(out)]
     y = c.op("einsum", by, windows, spec=f"goi{taps},bgi{''.join(map(''.join, zip(at, taps)))}->bgo{at}")
+    return c.op("reshape", y, shape=c.out.shape)
+
+
+def _shared(c: Call, many: Dim, groups: Dim) -> Dim:
+    """How many of `many` channels each group has."""
+    (number, of), (by, symbols) = content(many), content(groups)
+    if number % by or (symbols and of != symbols):
+        raise c.refuse(f"{many} channels do not divide into {groups} groups", "fix the dimension")
+    return number // by if symbols else product((number // by, *of))
+
+
+def _spread_of_open(c: Call, x: Node, w: Node, s: Any, p: Any, d: Any, groups: int) -> Node:
+    """The transposed one of open channels: y[b, g, o, q] = sum over i and taps k of x[b, g, i, (q + p - k d) / s] w[g, i, o, k] where
+    that is a place of x."""
+    assert c.out is not None
+    batch, many, *sizes = x.type.shape
+    each, kernel, out = _shared(c, many, groups), w.type.shape[2:], c.out.shape[2:]
+    number = lambda v: c.b.const(v, I64)
+    y = c.op("reshape", x, shape=(batch, groups, each, *sizes))
+    for j, (place, k) in enumerate(zip(out, kernel)):
+        iota = lambda axis, shape: c.op("iota", shape=shape, axis=axis, dtype=I64.name)
+        q = c.op("sub", c.op("add", iota(0, (place, k)), number(p[j])), c.op("mul", iota(1, (place, k)), number(d[j])))
+        length, at = c.op("extent", x, axis=2 + j, dtype=I64.name), c.op("floordiv", q, number(s[j]))
+        inside = c.op("and", c.op("ge", at, number(0)), c.op("lt", at, length))
+        inside = c.op("and", inside, c.op("eq", c.op("mul", at, number(s[j])), q))
+        at = c.op("min", c.op("max", at, number(0)), c.op("sub", length, number(1)))
+        y = c.op("gather", y, at, axis=3 + 2 * j)
+        inside = c.op("reshape", inside, shape=(place, k, *[1] * (len(sizes) - 1 - j)))
+        y = c.op("where", inside, y, c.b.const(0, y.type.dtype))
+    by = c.op("reshape", w, shape=(groups, each, *w.type.shape[1:]))
+    axes, taps = "xyz"[: len(out)], "uvw"[: len(out)]
+    y = c.op("einsum", by, y, spec=f"gio{taps},bgi{''.join(map(''.join, zip(axes, taps)))}->bgo{axes}")
     return c.op("reshape", y, shape=c.out.shape)
 
 

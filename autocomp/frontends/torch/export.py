@@ -370,7 +370,9 @@ def to_numpy(x: Any) -> np.ndarray:
 
 
 def _least_of(symbol: Any, expr: Any, bounds: Any) -> int:
-    """What a symbol may be at least where the user bounded a multiple of it: h of `2*h`, which torch takes to be 2 or more itself."""
-    k, rest = expr.as_coeff_Mul()
-    whole = rest == symbol and k.is_Integer and k > 1 and bounds.lower.is_Integer
-    return -(-int(bounds.lower) // int(k)) if whole else 2**31
+    """What a symbol may be at least where the user bounded a multiple of it, or one and a number more: h of `2*h`, `h + 9`, which torch
+    takes to be 2 or more itself."""
+    more, of = expr.as_coeff_Add()
+    k, rest = of.as_coeff_Mul()
+    whole = rest == symbol and k.is_Integer and k > 0 and more.is_Integer and expr != symbol and bounds.lower.is_Integer
+    return -(-int(bounds.lower - more) // int(k)) if whole else 2**31

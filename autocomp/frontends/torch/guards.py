@@ -130,7 +130,24 @@ def whole_quotient(of: Any, by: Any) -> Any:
     """The quotient of products of sizes that is none when it is cancelled: h for `(h*w) // w`. None on others."""
     from sympy import Function, cancel, fraction
 
+    of, by = _divided(of), _divided(by)
     if of.atoms(Function) or by.atoms(Function):
         return None
     above, below = fraction(cancel(of / by))
     return above.expand() if below == 1 else None
+
+
+def _divided(expr: Any) -> Any:
+    """An expression with those quotients taken in it that are whole or rounded alike for all sizes: s - 1 for `(2*s - 1) // 2`."""
+    from sympy import Add
+
+    if type(expr).__name__ not in ("FloorDiv", "CleanDiv"):
+        return expr.func(*map(_divided, expr.args)).expand() if expr.args else expr
+    of, by = map(_divided, expr.args)
+    if not by.is_Integer:
+        whole = whole_quotient(of, by)
+        return expr.func(of, by) if whole is None else whole
+    terms = Add.make_args(of.expand()) if by > 0 else ()
+    even = sum(t for t in terms if t.is_polynomial() and t.as_coeff_Mul()[0] % by == 0)
+    rest = (of - even).expand()
+    return (even / by + rest // by).expand() if terms and rest.is_Integer else expr.func(of, by)

@@ -214,12 +214,7 @@ def _adaptive_open(c: Call, x: Node, n: int) -> Node:
             continue
         if not isinstance(out, int):
             raise c.refuse(f"pools symbolic dimensions of {x.type} to {out}", "fix the dimension")
-        number = lambda v: c.b.const(v, I64)
-        o, i = (c.op("iota", shape=(out, d), axis=k, dtype=I64.name) for k in (0, 1))
-        length = c.op("extent", y, axis=axis, dtype=I64.name)
-        begin = c.op("floordiv", c.op("mul", o, length), number(out))
-        after = c.op("floordiv", c.op("add", c.op("mul", c.op("add", o, number(1)), length), number(out - 1)), number(out))
-        inside = c.op("and", c.op("ge", i, begin), c.op("lt", i, after))
+        inside = _inside(c, y, axis, out)
         behind = [1] * (y.type.rank - axis - 1)
         apart = c.op("reshape", y, shape=(*y.type.shape[:axis], 1, *y.type.shape[axis:]))
         chosen = c.op("where", c.op("reshape", inside, shape=(out, d, *behind)), apart, rest)
@@ -230,11 +225,46 @@ def _adaptive_open(c: Call, x: Node, n: int) -> Node:
     return c.cast(y, x.type.dtype)
 
 
+def _inside(c: Call, x: Node, axis: int, out: int) -> Node:
+    """Which elements of an axis lie in each of `out` windows over it, [out, elements]."""
+    number = lambda v: c.b.const(v, I64)
+    o, i = (c.op("iota", shape=(out, x.type.shape[axis]), axis=k, dtype=I64.name) for k in (0, 1))
+    length = c.op("extent", x, axis=axis, dtype=I64.name)
+    begin = c.op("floordiv", c.op("mul", o, length), number(out))
+    after = c.op("floordiv", c.op("add", c.op("mul", c.op("add", o, number(1)), length), number(out - 1)), number(out))
+    return c.op("and", c.op("ge", i, begin), c.op("lt", i, after))
+
+
+def _places_in_spans(c: Call, x: Node, values: Node, n: int) -> Node:
+    """The first place, counted row by row, at which each window of open size has its largest element, or NaN."""
+    lead, sizes = x.type.rank - n, x.type.shape[-n:]
+    outs = [out for out in values.type.shape[-n:] if isinstance(out, int)]
+    if len(outs) < n:
+        raise c.refuse(f"pools symbolic dimensions of {x.type} to {values.type}", "fix the dimension")
+    full = (*x.type.shape[:lead], *outs, *sizes)
+    over = tuple(range(lead + n, lead + 2 * n))
+    apart = lambda v, shape: c.op("broadcast", c.op("reshape", v, shape=(*x.type.shape[:lead], *shape)), shape=full)
+    given = apart(x, (*[1] * n, *sizes))
+    chosen = c.op("eq", given, apart(values, (*outs, *[1] * n)))
+    if x.type.dtype.is_float:
+        chosen = c.op("or", chosen, c.op("ne", given, given))
+    place = most = c.b.const(0, I64)
+    for j in range(n):
+        form: list[Dim] = [1] * (2 * n)
+        form[j], form[n + j] = outs[j], sizes[j]
+        chosen = c.op("and", chosen, c.op("reshape", _inside(c, x, lead + j, outs[j]), shape=tuple(form)))
+        length = c.op("extent", x, axis=lead + j, dtype=I64.name)
+        place = c.op("add", c.op("mul", place, length), c.op("iota", shape=full, axis=over[j], dtype=I64.name))
+        most = c.op("add", c.op("mul", most, length), length)
+    return c.op("reduce_min", c.op("where", chosen, place, most), axes=over, keepdims=False)
+
+
 @row("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_max(c: Call, x: Node, size: Any) -> Any:
     n = _spatial(c)
-    if 1 not in c.read and any(isinstance(d, Sym) for d in x.type.shape[-n:]):
-        return _adaptive_open(c, x, n), None
+    if any(isinstance(d, Sym) for d in x.type.shape[-n:]):
+        values = _adaptive_open(c, x, n)
+        return values, _places_in_spans(c, x, values, n) if 1 in c.read else None
     sizes, shape = _adaptive_sizes(c, x, size)
     y, spans, longest = _windows(c, x, sizes)
     lead = x.type.rank - n

@@ -53,7 +53,9 @@ class Sizes:
     @staticmethod
     def factors(expr: Any) -> list[Any]:
         """Of a product: those factors that are no numbers, the first times the number. torch multiplies products of sums out."""
-        if len(expr.free_symbols) > 1 or type(expr).__name__ in ("Mul", "Pow"):
+        from sympy import preorder_traversal
+
+        if len(expr.free_symbols) > 1 or type(expr).__name__ == "Mul" or any(e.is_Pow for e in preorder_traversal(expr)):
             expr = expr.factor()
         number, rest = expr.as_coeff_Mul()
         powers = lambda f: [f.base] * int(f.exp) if f.is_Pow and f.exp.is_Integer and f.exp > 0 else [f]
@@ -134,12 +136,24 @@ class Sizes:
     def extent(self, d: Dim, where: str) -> Node:
         if isinstance(d, int):
             return self.b.const(d, I64)
-        found = next(((n, k) for n in self.b.inputs for k, s in enumerate(n.type.shape) if s == d), None)
+        axes = [(n, k, s) for n in self.b.inputs for k, s in enumerate(n.type.shape)]
+        found = next(((n, k) for n, k, s in axes if s == d), None)
+        if found is None and (of := next(((n, k, line) for n, k, s in axes if (line := _line(d, s))), None)):
+            n, k, (times, more, by) = of
+            size = self.b.op("sub", self.b.op("extent", n, axis=k, dtype=I64.name), self.b.const(more, I64))
+            return self.b.op("floordiv", self.b.op("mul", size, self.b.const(times, I64)), self.b.const(by, I64))
         if found is None and self.said is not None:
             found = self.said(d), 0
         if found is None:
             raise UnsupportedOp(f"'{d}' is the size of no input", where=where, hint="fix numbers that are arguments: they are no tensors")
         return self.b.op("extent", found[0], axis=found[1], dtype=I64.name)
+
+
+def _line(d: Sym, size: Dim) -> tuple[int, int, int] | None:
+    """(a, n, b) such that `d` is a times what a size has more than n, over b: of s and `4*s + 3` (1, 3, 4). None where it is none."""
+    (mine, zero), (parts, more) = linear(d), linear(size)
+    s = next(iter(mine))
+    return (mine[s], more, parts[s]) if len(mine) == 1 and not zero and [*parts] == [s] and parts[s] > 0 else None
 
 
 def _times(of: Linear, by: Linear) -> int:
