@@ -147,6 +147,18 @@ def test_convolutions_whose_channels_come_first_are_the_cube_units(tmp_path):
     program.verify(seed=fresh.seed())
 
 
+@needs_compiler
+@pytest.mark.parametrize("side", [10, 7])
+def test_rows_of_a_small_image_are_the_cube_units(side, tmp_path):
+    """A tile is part of one row of the image, which has fewer places than a fractal has rows."""
+    inputs = {"x": f"f16[2, 16, {side}, {side}]", "w": "f16[20, 16, 3, 3]"}
+    text = graph(inputs, "%0 = conv(x, w, strides=[2, 2], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=1)")
+    program = autocomp.optimize(text, target="ascend:910b")
+    assert not scalar_kernels(program)
+    program.executor = AscendExecutor(program, tmp_path)
+    program.verify(seed=fresh.seed())
+
+
 def test_without_the_rules_few_channels_are_left_to_the_scalar_unit():
     text = CONVOLUTIONS["groups"]
     assert scalar_kernels(autocomp.optimize(text, target="ascend:910b", without=["layout/conv-channels-last"]))

@@ -90,7 +90,7 @@ def _fewer(memory: str):
     return lambda chip: {**chip, "memories": [m for m in chip["memories"] if m["name"] != memory]}
 
 
-def _changed(*path: str, value: object):
+def _changed(*path: str | int, value: object):
     def of(chip: dict) -> dict:
         place = chip
         for key in path[:-1]:
@@ -110,6 +110,8 @@ def _changed(*path: str, value: object):
     ("ascend", "ascend910b1", _changed("granule", "m", value=32), "granule is 32 x 16 x 16, and fractals are printed 16 x 16 x 16"),
     ("ascend", "ascend910b1", _changed("vector_bytes", "value", value=512), "vector_bytes is 512"),
     ("ascend", "ascend910b1", _changed("limits", "vector_cores", "value", value=4), "vector_cores is 4, and kernels are printed for 2"),
+    ("ascend", "ascend910b1", _changed("memories", -1, "capacity", "value", value=253696),
+     "ub has 253696 bytes, and programs for dav-c220 may use 188416"),
     ("ascend", "ascend310p", _changed("limits", "vector_cores", "value", value=2), "vector_cores is 2, and kernels are printed for 1"),
 ])  # fmt: skip
 def test_a_chip_of_another_form_is_refused(target, base, change, says, tmp_path):
