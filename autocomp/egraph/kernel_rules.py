@@ -30,7 +30,7 @@ from autocomp.rewrite.expr import Call, Expr, Ref, walk
 from autocomp.rewrite.laws import check_choice
 from autocomp.rewrite.pattern import Apply
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.vocabulary import FIELDS, ROLE, WORDS
+from autocomp.rewrite.vocabulary import COUNTED, FIELDS, ROLE, WORDS
 from autocomp.rewrite.where import Env, Unanswerable, evaluate, listed
 
 # 0: the whole axes; of taps: as the depth says; of the three behind them: as the rows say
@@ -323,7 +323,7 @@ class _Compiler:
     def _bound(self, key: str, n: Number) -> None:
         """A rule that computes a column makes nothing of a tile without elements or larger than its axes."""
         limits = self._limits(ROLE[key]) if key in ROLE else dict.fromkeys(self.envs, WIDEST)
-        low = 1 if key in ROLE else 0
+        low = 1 if key in COUNTED else 0
         self.facts += [f"(= (bool-<= {low} {n.text}) true)"] if n.low < low else []
         if n.high > min(limits.values()):
             self.facts.append(f"(= (bool-<= {n.text} {self._constant(f'most {ROLE.get(key, key)}', limits)}) true)")

@@ -13,11 +13,11 @@ from importlib.resources import files
 from typing import Any
 
 from autocomp.ir.directives import DIRECTIVES
-from autocomp.rewrite.expr import Call, Ref, walk
+from autocomp.rewrite.expr import Call, Lit, Ref, walk
 from autocomp.rewrite.location import Text
 from autocomp.rewrite.pattern import Apply, Pattern
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.vocabulary import BESIDE, BODY, CONSUMERS, FIELDS, FORMS, MOVES, ROLE, WORDS
+from autocomp.rewrite.vocabulary import BESIDE, BODY, CONSUMERS, COUNTED, FIELDS, FORMS, MOVES, ROLE, WORDS
 
 SIBLINGS = "lhs: beside(store(?j), store(?k)), rhs: store(?j, ?k)"  # the second law
 SIBLING_ASKS = ("kind", "ops", "reads", "elements", "bytes", "gigabytes", "dtype", "rank", "shared")  # what a condition may ask of two
@@ -114,10 +114,13 @@ def _check_fields(form: str, right: Apply, rhs: Text) -> None:
         if key not in roles and key not in FIELDS and key not in WORDS:
             at = next((x.at for x in walk(e)), right.at)
             raise rhs.error(f"a schedule of {form} has no '{key}'", at, f"it has {', '.join([*sorted(roles), *FIELDS, *WORDS])}")
+        least = int(key in COUNTED)
+        if isinstance(e, Lit) and isinstance(e.value, (int, float)) and key not in WORDS and e.value < least:
+            raise rhs.error(f"{key} is {e}, and a schedule's {key} is a whole number, {least} or more", e.at, f"such as `{key}: 2`")
 
 
 def _check_choices(rule: Rule, right: Apply) -> None:
-    """Sizes of tiles are 1 or more, other numbers 0 or more, and words stand only where words do."""
+    """Sizes of tiles and counts are 1 or more, other numbers 0 or more, and words stand only where words do."""
     where = {e.name: key for key, e in right.attrs if isinstance(e, Ref)}
     for name, values in rule.choose:
         if isinstance(values, tuple):
@@ -127,7 +130,7 @@ def _check_choices(rule: Rule, right: Apply) -> None:
 def check_choice(rule: Rule, name: str, values: tuple[Any, ...], where: Mapping[str, str]) -> None:
     """Raises RuleError for a value that field `where[name]` of a schedule cannot take."""
     key = where.get(name, "")
-    least = 1 if key in ROLE else 0
+    least = 1 if key in COUNTED else 0
     next_step = f"such as `choose: {{{name}: [{'direct' if key in WORDS else '16, 32'}]}}`"
     for i, v in enumerate(values):
         word = isinstance(v, str)

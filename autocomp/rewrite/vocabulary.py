@@ -153,6 +153,7 @@ FIELDS = (  # whole numbers of a schedule
     "threads", "stages", "grouped", "workers", "cluster", "cluster_split_k", "resident", "softmax_overlap",
     "rescale_threshold", "persistent", "ping_pong", "stream_k", "scan", "split",
 )  # fmt: skip
+COUNTED = frozenset((*ROLE, "threads", "stages", "workers", "cluster", "cluster_split_k", "resident"))  # 1 or more, the others 0 or more
 WORDS = ("roles", "instruction")  # and words
 FORMS = {  # of a kernel: what a tiling rule matches, with the roles of its axes, and one line
     "contract": ("mnkbt", "a contraction: rows m, columns n, depth k, batch b, taps t of a window"),

@@ -98,6 +98,13 @@ def test_resize_to_sizes_that_are_products_of_single_precision():
     assert error("Resize", [floats(1, 2, 5, 10), None, scales], {"mode": "nearest"}, static=(2,)) < 1e-6
 
 
+@pytest.mark.parametrize("scales", [(0.6, 0.6), (0.7, 1.5), (2.0, 0.25), (1.0, 0.9)])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_resize_of_opset_10_takes_the_next_element_where_an_axis_shrinks(mode, scales):
+    array = np.array([1, 1, *scales], np.float32)
+    assert error("Resize", [floats(1, 2, 7, 10), array], {"mode": mode}, opset=10, static=(1,)) < 1e-5
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_resize_with_antialiasing(mode):
     attrs = {"mode": mode, "antialias": 1}

@@ -385,6 +385,6 @@ register(
         _sum_at_reference,
         opaque="where it adds depends on the data",
         attrs={"axis": ..., "size": ..., "dtype": ...},
-        doc="zeros, `size` along axis, to which updates are added at indices in any order; one outside adds nothing",
+        doc="zeros, `size` along axis, to which updates are added at indices, in any order; negatives count back, one outside adds nothing",
     )
 )
