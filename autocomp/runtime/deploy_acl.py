@@ -57,6 +57,7 @@ typedef aclrtEvent event_t;
   return ms * 1e3;
 }
 """
+LIBRARY = "cmake -B build && cmake --build build --target torch_library"
 MADE = """The kernels use only what the table of the public Ascend C interface has for this chip. Nothing of this target has been compiled
 by CANN's compiler or run on a device by this project. Where a runtime refuses
 kernels marked KERNEL_TYPE_AIV_ONLY or KERNEL_TYPE_AIC_ONLY, remove that line from the kernel: the compiler finds out by itself which cores
@@ -86,7 +87,7 @@ def files(program: Any, check: Expected) -> dict[str, str | bytes]:
     stream = ("torch_npu/csrc/core/npu/NPUStream.h", "c10_npu::getCurrentNPUStream().stream()", "at::kPrivateUse1")
     return {
         "launcher.cpp": launcher(program, check.tolerances), "CMakeLists.txt": cmake(program), "Makefile": MAKEFILE,
-        "README.md": deploy_folder.readme(program, check, plain, hints(program.calls), build, MADE),
+        "README.md": deploy_folder.readme(program, check, plain, hints(program.calls), build, MADE, LIBRARY),
         "weights.bin": weights_blob(program)[1],
         "torch_extension.cpp": deploy_folder.torch_extension(program, plain, hints(program.calls), *stream),
         "torch_program.py": TORCH_PROGRAM,

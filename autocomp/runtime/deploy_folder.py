@@ -14,14 +14,18 @@ TORCH = {"f64": "at::kDouble", "f32": "at::kFloat", "f16": "at::kHalf", "bf16": 
          "bool": "at::kBool"}  # fmt: skip
 
 
-def readme(program: Any, check: Expected, plain: Names, sizes: Mapping[str, int], build: str, made: str) -> str:
-    """What is in the folder, the commands, and how far each kernel has been checked; `made`: what the target as a whole has seen."""
+def readme(program: Any, check: Expected, plain: Names, sizes: Mapping[str, int], build: str, made: str, library: str = "") -> str:
+    """What is in the folder, the commands, and how far each kernel has been checked; `made`: what the target as a whole has seen;
+    `library`: the command that builds kernels and launcher for torch, where the extension's own build does not."""
     g = program.calls
     names = lambda items: "\n".join(f"- `{plain(n)}{suffix}`: {g.tensors[t]}" for n, t, suffix in items)
     fixed = f"\nWritten for {', '.join(f'{n} = {v}' for n, v in sizes.items())}.\n" if sizes else ""
     compared = (f"There are no expected outputs in this folder: {check.why_not}." if check.why_not else
                 f"`NAME.bin` are random inputs (seed {SEED}), `NAME.expected.bin` what the float64 reference makes of them, as float64.\n"
                 "How far each output may be off is derived from its type and the lengths of its sums.")  # fmt: skip
+    extension = (f"`{library}` builds kernels and launcher as a library;\n`from torch_program import run; y, .. = run(x, ..)` then builds "
+                 "`torch_extension.cpp` around it" if library else "`from torch_program import run; y, .. = run(x, ..)` builds "
+                 "`torch_extension.cpp` with the launcher as a library")  # fmt: skip
     ran = program.modelled or ("They did not run on a model of the machine when this folder was written:\n"
                                "`autocomp optimize .. --simulate -o DIR` runs them there first.")  # fmt: skip
     rows = "\n".join(f"| {k.name} | {k.calls} | {k.predicted * 1e6:.2f} | {k.bound} |" for k in program.kernels)
@@ -42,8 +46,8 @@ Outputs:
 {fixed}
 {compared}
 
-In torch: `from torch_program import run; y, .. = run(x, ..)` builds `torch_extension.cpp` with the launcher as a library at its first
-import, and starts the kernels on torch's current stream.
+In torch: {extension} at its
+first import, and starts the kernels on torch's current stream.
 
 `manifest.json` lists tensors, calls and kernels with their schedules, bounds and rules; `weights.bin` holds the parameters.
 

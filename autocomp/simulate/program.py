@@ -44,8 +44,8 @@ def check_model(program: Program) -> str:
     with simulated(program):
         found = program.verify()
     far = f"{found.worst / found.tolerance:.2g} of its tolerance" if found.worst else "0"
-    return (f"On {date.today().isoformat()} all {len(program.kernels)} kernels ran on a CPU model of the machine of {program.target.name} "
-            f"(seed {found.seed}): the largest error is {far}.")  # fmt: skip
+    return (f"On {date.today().isoformat()} all {len(program.kernels)} kernels ran on a CPU model of the machine of "
+            f"{program.target.chip.title} (seed {found.seed}): the largest error is {far}.")  # fmt: skip
 
 
 @dataclass

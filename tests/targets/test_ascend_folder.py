@@ -44,7 +44,10 @@ def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):
     assert (m["target"], m["chip"], m["no_launcher"]) == ("ascend", "ascend910b", "")
     cmake = (out / "CMakeLists.txt").read_text()
     assert "ascendc_library(kernels STATIC matmul_add_gelu.cpp)" in cmake and 'SOC_VERSION "Ascend910B3"' in cmake
-    assert "Nothing of this target has been compiled" in (out / "README.md").read_text()
+    text = (out / "README.md").read_text()
+    assert "Nothing of this target has been compiled" in text
+    build = "cmake -B build && cmake --build build --target torch_library"  # by hand: the extension links to what it leaves
+    assert build in text and build in (out / "torch_program.py").read_text() and "add_library(torch_library SHARED" in cmake
 
 
 @needs_compiler
