@@ -292,9 +292,9 @@ def test_kernels_are_drawn_alike_and_have_every_form():
 
 def test_changed_rules_are_refused_or_harmless():
     some = [r for r in RULES if r.name in ("tiling/npu-small", "tiling/npu-products")]
-    report = mutate_rules(some, 12, 1, 2, in_force=tuple(RULES))
-    assert len(report.trials) == 12
-    assert any(t.status == "refuted" for t in report.trials)
+    report = mutate_rules(some, 4, 2, 2, in_force=tuple(RULES))
+    assert len(report.trials) == 4
+    assert len(report.wrong) >= 2 and not report.missed  # one without `legal(tile)`
 
 
 def test_the_command_says_so(tmp_path):
