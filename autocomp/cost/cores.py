@@ -27,6 +27,7 @@ LATENCY = int(constant("chain_operations"))  # multiply-adds in flight that keep
 LOADS = constant("operations_a_load")  # multiply-adds that a load must feed to leave the units busy
 PART = int(constant("depth_part"))  # elements of depth that run in one go at least where the other factor lies packed
 DENSE = int(constant("dense_bytes"))  # bytes from one step of depth to the next up to which a factor is read where it lies
+MASKED = int(constant("masked_lanes"))  # lanes from which a vector that is not full is read by one instruction
 THIN = constant("thin_panel")  # part of a multiply-add that a last panel with fewer vectors loses
 FEW = int(constant("least_lanes"))  # elements of the output's last axis from which lanes run along it
 
@@ -39,6 +40,13 @@ def store_apart(near: int, far: int, depth: int, lanes: int, times: int) -> bool
     more of the vectors that it pays for `times` accesses of every result lane by lane."""
     full = lambda n: n / (-(-n // lanes) * lanes)
     return depth / (2 * lanes) * (1 / full(near) - 1 / full(far)) > constant("lane_clocks") * times
+
+
+def read_where_it_lies(step: int, bytes_: float, walks: int, whole: bool) -> bool:
+    """Is one step of depth near enough to the next, so many bytes on, for a factor that so many register tiles of rows walk? Columns that
+    are no `whole` vectors begin anywhere in a line, which many walks are not worth."""
+    few = walks <= constant("walks") and bytes_ <= constant("walked_factor")
+    return walks == 1 or step <= (constant("walked_bytes") if few else DENSE if whole else 0)
 
 
 class CoreModel:
@@ -146,7 +154,7 @@ class CoreModel:
         d, chip = self.d, self.chip
         rows = prod(map(tile.__getitem__, self.rows))
         cols, along = self._side_by_side(tile)
-        _, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, self._lone and "lone_column" in directives)
+        mr, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, self._lone and "lone_column" in directives)
         width = nv * self._lane
         eff *= _tail(cols, along, nv, self._lane)
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end
@@ -162,7 +170,7 @@ class CoreModel:
             if not a.axes.intersection(self.rows):
                 ready = a.constant and parts == 1 and "pack_constants" in directives  # packed before the first run, the whole depth
                 words = self._words(a, again, width, tile) if "stage_windows" in directives and not ready else 0.0
-                lies = "read_in_place" in directives and self._in_place(a, tile)
+                lies = "read_in_place" in directives and self._in_place(a, tile, -(-prod(d.extent[x] for x in self.rows) // mr))
                 near += (self._again(a, again, eff) if ready else words or (0.0 if lies else self._packing(a, again, width, tile))) * busy
             elif d.roles.form == "chain" and not a.constant:
                 near += self._packing(a, again, width, tile) * busy  # for the first link
@@ -327,14 +335,16 @@ class CoreModel:
             return 0.0
         return self._packing(a, again, width, tile) * read / points + points * again / F32 * of["word_clocks"] / self.chip.clock
 
-    def _in_place(self, a: Operand, tile: Sizes) -> bool:
-        """Is a factor read where it lies? Whole vectors of columns side by side, one step of depth near the next."""
+    def _in_place(self, a: Operand, tile: Sizes, walks: int) -> bool:
+        """Is a factor read where it lies, by so many tiles of rows? Columns side by side, one step of depth near the next."""
         lanes, size = self._lane, self.d.extent
         if a.guarded or a.element != F32 or len(a.places) != 1 or len(a.places[0]) < 2 or not self.cols:
             return False
         (*_, deep, last), col, depth = a.places[0], self.cols[-1], {x.name for x in self.d.roles.depth}
-        dense = len(depth) == 1 and last == ((col, 1),) and deep == tuple((x, 1) for x in depth) and size[col] * a.element <= DENSE
-        return dense and size[col] % lanes == 0 and tile[col] % lanes == 0
+        near = read_where_it_lies(size[col] * a.element, a.bytes, walks, size[col] % lanes == 0)
+        dense = len(depth) == 1 and last == ((col, 1),) and deep == tuple((x, 1) for x in depth) and near
+        whole = [size[col], tile[col]] if lanes < MASKED else [tile[col]] if tile[col] != size[col] else []
+        return dense and all(n % lanes == 0 for n in whole)
 
     def _again(self, a: Operand, again: int, eff: float) -> float:
         """Reading packed constants once for each tile of rows: panels are asked for ahead, as many lines at a time as the first cache

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import log
 from typing import TYPE_CHECKING
 
 from autocomp.cost.roofline import time_of
 from autocomp.cost.selection import selection_seconds
 from autocomp.cost.sums_at import sums_seconds
 from autocomp.cost.work import Cost, Work
+from autocomp.ir.types import dim_hint
 
 if TYPE_CHECKING:
     from autocomp.cost.chip import Chip
@@ -37,10 +39,21 @@ def coded_cost(kernel: Kernel, chip: Chip) -> Cost:
 
 
 def own_seconds(op: str, attrs: Attrs, operands: Sequence[TensorType], made: TensorType, chip: Chip) -> float:
-    """What an order of rows, or sums at indices, take beside their bytes, 0 for other ops: functions of CPUs put each element of the
-    result in its place."""
+    """What an order of rows, or sums at indices, take beside their bytes, 0 for other ops. Functions of CPUs keep the first few of a row
+    in order while it passes by, or sort it, what is certainly behind left out before (`targets/cpu/orders.py`); cores share the rows."""
     if op == "radix_topk":
         return selection_seconds(attrs, operands[0], chip)
     if op == "sum_at":
         return sums_seconds(attrs, operands, made, chip)
-    return made.elements * chip.limits["order"] if op == "topk" else 0.0
+    if op != "topk":
+        return 0.0
+    of, x = chip.numbers, operands[0]
+    n = dim_hint(x.shape[attrs["axis"]])
+    rows = x.elements // max(n, 1)
+    k = made.elements // max(rows, 1)
+    if 0 < k <= of["order_in_front"] and n >= of["order_few"] * k:  # of elements in any order the j-th is among the first k by k / j
+        clocks = n * of["order_passed"] + k * (1 + log(n / k)) * of["order_kept"]
+    else:
+        cut = n >= of["order_few"] * max(k, of["order_short"])
+        clocks = of["order_row"] + (k if cut else n) * of["order_sorted"] + cut * n * of["order_counted"]
+    return -(-rows // chip.cores) * clocks / chip.clock

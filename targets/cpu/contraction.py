@@ -360,7 +360,14 @@ class ContractionPrinter(Panels):
         p, kind = self.p, self.kind
         v = kind.vector
         alone, last = self._alone(len(regs)), self.width - 1
-        load = lambda j: f"vi_set(b{k}[{j * self.lanes}])" if alone and j == last else f"{v}_load(b{k} + {j * self.lanes})"
+        col, ends = self.s.col, self._ends_in_part(m)
+
+        def load(j: int) -> str:
+            if alone and j == last:
+                return f"vi_set(b{k}[{j * self.lanes}])"
+            at = f"b{k} + {j * self.lanes}"
+            return f"vf_load_n({at}, ac_min({self.lanes}, {col}_n - {j * self.lanes}))" if ends and j == last else f"{v}_load({at})"
+
         p.w(f"const {v} " + ", ".join(f"v{j} = {load(j)}" for j in range(self.width)) + ";")
         p.w(f"b{k} += {self.step(self.packed(m))};")
         for at in ahead:
@@ -373,6 +380,11 @@ class ContractionPrinter(Panels):
         for line, cell in zip(regs, cells, strict=True):
             steps = [kind.step(r, "x", f"v{j}") for j, r in enumerate(line) if not (alone and j == last)]
             p.w(f"{{ const {v} x = {v}_set({cell}); " + " ".join(steps) + " }")
+
+    def _ends_in_part(self, m: Stmt) -> bool:
+        """Is a factor read where it lies, whose last vector of columns has not all lanes?"""
+        n = self.nest.extent[self.s.col]
+        return self.packed(m) in self.direct and isinstance(n, int) and n % self.lanes > 0
 
     def _quads_of_depth(self, k: int, m: Stmt, regs: list[list[str]], length: str, step_row: str) -> None:
         """Four steps of depth at a time, where the broadcast factor lies; then those that are left."""

@@ -13,13 +13,14 @@ from autocomp.targets.cpu.names import entry_name
 from autocomp.targets.cpu.scatters import ALONE, count
 from autocomp.targets.source import KernelSource, comment
 
+from autocomp.cost.derived import constant
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import DType, Sym, dim_hint
 
-SHORT = 48  # elements of a row that are put in one after the other
-IN_FRONT = 16  # elements at most that are kept in order
+SHORT = int(constant("order_short"))  # elements of a row that are put in one after the other
+IN_FRONT = int(constant("order_in_front"))  # elements at most that are kept in order
 BESIDE = 32  # elements of which none or some is in front of the last that is kept
-FEW = 4  # times as many elements as are asked for, from which on those behind are left out first
+FEW = int(constant("order_few"))  # times as many elements as are asked for, from which on those behind are left out first
 
 
 def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 from autocomp.targets.cpu.arithmetic import FLOATS, INTEGERS, QUAD, Arithmetic, bytes_of
 from autocomp.targets.cpu.flat import View, times
@@ -12,7 +12,20 @@ from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import vector_value, vectorizes
 from autocomp.targets.cpu.words import Words, words_of
 
-from autocomp.cost.cores import DENSE, FEW, LATENCY, LOADS, MAX_ROWS, PART, THIN, VECTORS, lone_column, store_apart, tile_registers
+from autocomp.cost.cores import (
+    FEW,
+    LATENCY,
+    LOADS,
+    MASKED,
+    MAX_ROWS,
+    PART,
+    THIN,
+    VECTORS,
+    lone_column,
+    read_where_it_lies,
+    store_apart,
+    tile_registers,
+)
 from autocomp.ir.body import Expr, Gather, Index, Inside, postorder
 from autocomp.tile.program import walk
 
@@ -269,15 +282,17 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     line = int(nest.extent[s.col]) if wide and not is_float(nest, c) and staged(nest, c, s) is None else 0  # type: ignore[call-overload]
     lone = kind.group > 1 and s.a in ready and not line and s.col not in nest.tile and "lone_column" in nest.schemes
     best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line, lone)
-    direct = frozenset() if wide else read_in_place(nest, c, s, rows <= best[0]) - ready
+    direct = frozenset() if wide else read_in_place(nest, c, s, best[0], rows) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
 
 
-def read_in_place(nest: Nest, c: Contraction, s: Shape, once: bool) -> frozenset[str]:
+def read_in_place(nest: Nest, c: Contraction, s: Shape, height: int, rows: int) -> frozenset[str]:
     """Factors whose rows already lie as those of a panel do, whole vectors side by side, and need no copy: where their steps of depth
-    are near each other, or where one tile of rows reads them `once`; of values that the kernel made, sums read once (directive
-    `read_in_place`)."""
-    out = set()
+    are near each other for so many register tiles of a `height` as read them; of values that the kernel made, sums read once, by so
+    many `rows` (directive `read_in_place`)."""
+    out, once = set(), rows <= height
+    every = nest.extent[s.row] if s.row and rows == size(nest, s.row) else rows
+    walks = -(-every // height) if isinstance(every, int) else rows
     for m in c.mmas if "read_in_place" in nest.schemes else ():
         x = next(x for x in m.srcs if s.col in nest.axes_of(x))
         v, sizes = nest.views.get(x), (nest.extent[s.col], size(nest, s.col))
@@ -288,7 +303,11 @@ def read_in_place(nest: Nest, c: Contraction, s: Shape, once: bool) -> frozenset
         if v is None or v.guard or v.dtype.name != "f32" or len(s.depth) != 1 or v.flat.stride(s.col) != 1:
             continue
         step = v.flat.stride(s.depth[0])
-        if all(isinstance(n, int) and n % nest.lanes == 0 for n in sizes) and isinstance(step, int) and (once or step * 4 <= DENSE):
+        ends = all(isinstance(n, int) and (n % nest.lanes == 0 or (nest.lanes >= MASKED and n == sizes[0])) for n in sizes)
+        if not ends or not isinstance(step, int):
+            continue
+        deep = nest.extent[s.depth[0]]
+        if once or read_where_it_lies(step * 4, step * 4 * deep if isinstance(deep, int) else inf, walks, sizes[0] % nest.lanes == 0):
             out.add(x)
     return frozenset(out)
 
