@@ -18,7 +18,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.types import BOOL, F32, TensorType
 from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides
 from autocomp.rewrite.draw import Drawer
-from autocomp.rewrite.feeds import EXACT_KINDS, FULL, LOOSE_KINDS, NORMAL, WHOLE
+from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FULL, LOOSE_KINDS, NORMAL, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
@@ -119,7 +119,8 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
     kinds = EXACT_KINDS if rule.exact else LOOSE_KINDS
     for k, (bindings, _) in enumerate(Drawer(rule).draws(DRAWN * samples, DRAWN * samples * TRIES)):
         agreed = 0
-        for j, kind in enumerate(np.random.default_rng((k, 5)).permutation(kinds)[:KINDS]):
+        some = [*np.random.default_rng((k, 5)).permutation(kinds)[:KINDS], *([DENSE] if rule.exact and k % 3 == 0 else [])]
+        for j, kind in enumerate(some):
             difference = compare(rule, bindings, 1000 * k + j, str(kind))
             if isinstance(difference, str):
                 return CheckResult("refuted", _smallest(rule, bindings, 1000 * k + j, str(kind), difference), tested, len(kept))

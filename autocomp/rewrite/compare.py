@@ -26,6 +26,7 @@ from autocomp.ir.types import DTYPES, F8E4M3, F64, DType
 from autocomp.rewrite.attributes import limits
 from autocomp.rewrite.expr import Call, Ref
 from autocomp.rewrite.feeds import (
+    DENSE,
     DYADIC,
     HALVES,
     LARGE,
@@ -88,7 +89,7 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
         return Difference(f"the right side is undefined: {e}{_shown(fed)}")
     a, b = lefts[id(x.left)], rights[id(right)]
     bad = _different(x, right, lefts, rights, fed, kind)
-    if finite and kind in (NAN, SPECIAL):
+    if finite and kind in (NAN, SPECIAL, DENSE):
         bad = bad & np.isfinite(_double(a)) & np.isfinite(_double(b))
     if not bad.any():
         return None

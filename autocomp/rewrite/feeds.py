@@ -13,7 +13,7 @@ from autocomp.ir.types import BOOL, DType, TensorType
 from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
-SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST, FULL = "shifted", "scaled", "edges", "ties", "tiny", "largest", "full"
+SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST, FULL, DENSE = "shifted", "scaled", "edges", "ties", "tiny", "largest", "full", "dense"
 EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY, LARGEST)
 LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY)
 HALVED = (4, 8, 11, 11, 24, 24)  # digits of f8e4m3, bf16, f16 and f32 with the one in front
@@ -63,6 +63,8 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
     density = float(rng.choice((0.5, 0.25, 0.03)))
     if kind == SPECIAL:
         return np.where(rng.random(shape) < density, rng.choice(SPECIALS if exact else INFINITE, shape), x)
+    if kind == DENSE:  # special ones alone, so that infinities meet
+        return rng.choice(SPECIALS, shape)
     if kind == NAN:
         return np.where(rng.random(shape) < density, np.nan, x)
     if kind == LARGE:
