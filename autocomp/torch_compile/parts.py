@@ -26,7 +26,7 @@ from autocomp.runtime.plan import on_host
 from autocomp.runtime.program import Program
 from autocomp.torch_compile.capability import is_tensor
 
-empty_strided = torch.empty_strided
+empty, empty_strided = torch.empty, torch.empty_strided
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,7 @@ class _Part:
         self.copied = source.copied
         self.none = [0] * (len(source.graph.inputs) - self.tensors)  # inputs that are there for a symbol only
         self.odd = [k for k, layout in enumerate(self.layouts) if layout is not None and not layout.plain]
+        self.dense = lru_cache(64)(self._dense)
         self.repeated = lru_cache(64)(self._repeated)
         self.spread = lru_cache(64)(self._spread)
 
@@ -180,9 +181,13 @@ class _Part:
         """Memory for the outputs: with torch's strides, or dense in memory's order where sizes are symbols."""
         if not self.sized:
             return [empty_strided(shape, strides, dtype=dtype, device=self.device) for shape, strides, dtype in self.made]
+        return [empty(shape, dtype=dtype, device=self.device) for shape, dtype in self.dense(key)]
+
+    def _dense(self, key: tuple[int, ...]) -> list[tuple[tuple[int, ...], torch.dtype]]:
+        """Shapes and types of the outputs as the program writes them, for these values of the symbols."""
         values = with_computed(dict(zip((name for name, *_ in self.values), key)), self.program.calls.computed)
         sized = lambda t, dtype: t.shape[:-1] if dtype.is_complex else t.shape  # the parts of a complex number lie side by side
-        return [torch.empty([values[d.name] if isinstance(d, Sym) else d for d in sized(t, dtype)], dtype=dtype, device=self.device)
+        return [(tuple(values[d.name] if isinstance(d, Sym) else d for d in sized(t, dtype)), dtype)
                 for t, dtype in zip(self.types, self.dtypes)]  # fmt: skip
 
     def finished(self, outputs: list[torch.Tensor], key: tuple[int, ...]) -> Any:
