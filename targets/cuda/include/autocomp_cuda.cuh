@@ -7,6 +7,7 @@
 typedef __half f16;
 typedef __nv_bfloat16 bf16;
 #define AC_DEVICE static __device__ __forceinline__
+#define AC_APART static __device__ __noinline__ // one copy, called where it is rarely needed
 AC_DEVICE float ac_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 AC_DEVICE float ac_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 // ptxas 13.0 joins two signed maxima (or minima) to one VIMNMX3 and loses the sign of its second operand where that is negated:

@@ -9,6 +9,7 @@
 typedef __half f16;
 typedef maca_bfloat16 bf16;
 #define AC_DEVICE static __device__ __forceinline__
+#define AC_APART static __device__
 typedef __NATIVE_VECTOR__(4, float) ac_float4;
 typedef __NATIVE_VECTOR__(4, _Float16) ac_half4;
 typedef __NATIVE_VECTOR__(4, int) ac_int4;

@@ -293,10 +293,27 @@ AC_DEVICE float ac_exp2(float x) { return exp2f(x); }
   AC_DEVICE float ac_##name(float x) { return single(x); } \
   AC_DEVICE double ac_##name(double x) { return twice(x); }
 AC_BOTH(expm1, expm1f, expm1) AC_BOTH(log, logf, log) AC_BOTH(log2, log2f, log2) AC_BOTH(log1p, log1pf, log1p) AC_BOTH(sqrt, sqrtf, sqrt)
-AC_BOTH(rsqrt, rsqrtf, rsqrt) AC_BOTH(sin, sinf, sin) AC_BOTH(cos, cosf, cos) AC_BOTH(tan, tanf, tan) AC_BOTH(asin, asinf, asin)
+AC_BOTH(rsqrt, rsqrtf, rsqrt) AC_BOTH(tan, tanf, tan) AC_BOTH(asin, asinf, asin)
 AC_BOTH(acos, acosf, acos) AC_BOTH(atan, atanf, atan) AC_BOTH(sinh, sinhf, sinh) AC_BOTH(cosh, coshf, cosh) AC_BOTH(tanh, tanhf, tanh)
 AC_BOTH(asinh, asinhf, asinh) AC_BOTH(acosh, acoshf, acosh) AC_BOTH(atanh, atanhf, atanh) AC_BOTH(floor, floorf, floor)
 AC_BOTH(ceil, ceilf, ceil) AC_BOTH(round, rintf, rint) AC_BOTH(trunc, truncf, trunc) AC_BOTH(erf, erff, erf)
+// sin and cos: x less its nearest multiple j of pi / 2 in three steps (Cody and Waite), right to an ulp up to AC_NEAR; j's last bits choose the
+// function and the sign. Coefficients: Cephes, sinf.c. What is larger takes the toolkit's long way (Payne and Hanek), one copy of it a kernel
+#define AC_NEAR 105615.0f
+AC_DEVICE float ac_turned(float x, int more) {
+  const float t = fmaf(x, 0.636619772f, 12582912.0f), j = t - 12582912.0f;
+  const float r = fmaf(j, -5.39030253e-15f, fmaf(j, -7.54978942e-08f, fmaf(j, -1.57079625f, x))), s = r * r;
+  const int quarter = __float_as_int(t) + more;
+  const bool odd = quarter & 1;
+  const float p = fmaf(odd ? fmaf(2.44331571e-5f, s, -1.38873162e-3f) : -1.95152959e-4f, s, odd ? 4.16666457e-2f : 8.33216087e-3f);
+  const float first = odd ? 1.0f : r, v = fmaf(fmaf(p, s, odd ? -0.5f : -1.66666546e-1f), fmaf(first, s, 0.0f), first);
+  return __int_as_float(__float_as_int(v) ^ ((quarter & 2) << 30));
+}
+AC_APART float ac_turned_far(float x, int more) { return more ? cosf(x) : sinf(x); }
+AC_DEVICE float ac_sin(float x) { return fabsf(x) <= AC_NEAR ? ac_turned(x, 0) : ac_turned_far(x, 0); }
+AC_DEVICE float ac_cos(float x) { return fabsf(x) <= AC_NEAR ? ac_turned(x, 1) : ac_turned_far(x, 1); }
+AC_DEVICE double ac_sin(double x) { return sin(x); }
+AC_DEVICE double ac_cos(double x) { return cos(x); }
 AC_DEVICE double ac_exp(double x) { return exp(x); }
 AC_DEVICE double ac_exp2(double x) { return exp2(x); }
 AC_DEVICE float ac_fmod(float a, float b) { return fmodf(a, b); }
@@ -357,19 +374,8 @@ AC_DEVICE double ac_mish(double x) {
 template <class T> AC_DEVICE T ac_gelu_tanh(T x) { return x * ac_sigmoid(x * (T(1.5957691216057308) + T(0.07135481627260025) * x * x)); }
 
 // ---- cheaper forms where operands and results are half types (errors far below 2^-11, stated in docs/targets.md)
-// sin and cos of what f16 holds: x less its nearest multiple j of pi / 2 in three steps (Cody and Waite), right to an ulp below 105615; j's last
-// bits choose the function and the sign. Coefficients: Cephes, sinf.c. Beyond f16's range nothing is a number, as of infinity
-AC_DEVICE float ac_turn_f16(float x, int more) {
-  const float t = fmaf(x, 0.636619772f, 12582912.0f), j = t - 12582912.0f;
-  const float r = fmaf(j, -5.39030253e-15f, fmaf(j, -7.54978942e-08f, fmaf(j, -1.57079625f, x))), s = r * r;
-  const int quarter = __float_as_int(t) + more;
-  const bool odd = quarter & 1;
-  const float p = fmaf(odd ? fmaf(2.44331571e-5f, s, -1.38873162e-3f) : -1.95152959e-4f, s, odd ? 4.16666457e-2f : 8.33216087e-3f);
-  const float first = odd ? 1.0f : r, v = fmaf(fmaf(p, s, odd ? -0.5f : -1.66666546e-1f), fmaf(first, s, 0.0f), first);
-  return fabsf(x) <= 105615.0f ? __int_as_float(__float_as_int(v) ^ ((quarter & 2) << 30)) : __int_as_float(0x7fffffff);
-}
-AC_DEVICE float ac_sin_f16(float x) { return ac_turn_f16(x, 0); }
-AC_DEVICE float ac_cos_f16(float x) { return ac_turn_f16(x, 1); }
+AC_DEVICE float ac_sin_f16(float x) { return fabsf(x) <= AC_NEAR ? ac_turned(x, 0) : __int_as_float(0x7fffffff); }
+AC_DEVICE float ac_cos_f16(float x) { return fabsf(x) <= AC_NEAR ? ac_turned(x, 1) : __int_as_float(0x7fffffff); }
 AC_DEVICE float ac_exp_half(float x) { return ac_ex2(x * 1.44269504f); }
 AC_DEVICE float ac_exp2_half(float x) { return ac_ex2(x); }
 AC_DEVICE float ac_expm1_half(float x) {

@@ -6,6 +6,7 @@
 typedef simt_f16 f16;
 typedef simt_bf16 bf16;
 #define AC_DEVICE static inline
+#define AC_APART static
 AC_DEVICE float ac_max(float a, float b) { return a > b || a != a ? a : b; }
 AC_DEVICE float ac_min(float a, float b) { return a < b || a != a ? a : b; }
 AC_DEVICE float ac_select(bool c, float a, float b) { return c ? a : b; }
