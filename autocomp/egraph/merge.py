@@ -2,18 +2,22 @@
 
     y[h, w] = f(x[c, h, w])   over h:56 w:56   ->   y[p] = f(x[c, p])   over p:3136
 
-A kernel's arguments are row-major memory, so an argument of shape [64, 56, 56] is one of shape [64, 3136] too.
+A kernel's arguments are row-major memory, so an argument of shape [64, 56, 56] is one of shape [64, 3136] too. What walks the same
+dimensions with other axes merges those as well, and an outer axis may be a part of its dimension:
+
+    y[g, c, h] = x[6*g + c, h] - s[g], s[g] = sum over d:6 k:9 of x[6*g + d, k]   ->   y[g, p] = x[54*g + p] - s[g], a sum over q:54
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Inside, Load, Recurrence, Reduce, postorder, rewrite
 from autocomp.ir.kernel import Arg, Kernel
+from autocomp.ir.types import Dim
 
 
 def merge_axes(k: Kernel) -> Kernel:
@@ -37,72 +41,95 @@ def _pairs(k: Kernel) -> Iterator[tuple[Axis, Axis]]:
 
 
 def _merged(k: Kernel, a: Axis, b: Axis) -> Kernel | None:
-    """The kernel with axes a, b as one (named a), None where an access keeps them apart."""
+    """The kernel with axes a, b as one (named a), and so other pairs that walk the same dimensions; None where an access keeps them
+    apart."""
     nodes = list(postorder(*(s.value for s in k.stores)))
     if any(isinstance(e, Recurrence) for e in nodes):
         return None
-    names = {a.name, b.name}
-    place: dict[str, int | None] = {}
+    extents = {x.name: x.extent for axes in (k.axes, *(e.axes for e in nodes if isinstance(e, (Reduce, Contract)))) for x in axes}
     shapes = {x.name: x.type.shape for x in (*k.inputs, *k.outputs)}
-    uses: list[tuple[str, tuple[Aff, ...], tuple[Aff, ...]]] = [(s.tensor, s.index, s.guard) for s in k.stores]
-    for e in nodes:
-        if isinstance(e, Load):
-            uses.append((e.tensor, e.index, e.guard))
-        elif isinstance(e, Gather):
-            place[str(e.tensor)] = None
-        elif isinstance(e, (Index, Inside)):
-            used = e.index.names() if isinstance(e, Index) else frozenset().union(*(g.names() for g in e.guard))
-            if used & names:
+    uses = [(s.tensor, s.index, s.guard) for s in k.stores] + [(e.tensor, e.index, e.guard) for e in nodes if isinstance(e, Load)]
+    pairs, place = {a.name: b.name}, dict[str, int]()
+    while True:
+        found, known = dict(pairs), len(place)
+        for tensor, index, _ in uses:
+            outer = {x: d for d, i in enumerate(index) for x in i.names() if x in pairs}
+            inner = {x for i in index for x in i.names() if x in pairs.values()}
+            at = {place[tensor]} if tensor in place else set(outer.values())
+            if not at:
+                if inner:
+                    return None
+                continue
+            d = min(at)
+            ends = _pair(index, d, shapes[tensor], extents)
+            if len(at) > 1 or ends is None or any(found.get(x, y) != y for x, y in (ends,)) or {*outer, *inner} - {*ends}:
                 return None
-        elif isinstance(e, (Reduce, Contract)) and len(names & {x.name for x in e.axes}) == 1:
-            return None
-    for tensor, index, guard in uses:
-        at = _position(index, a, b, shapes[tensor])
-        if any(g.names() & names for g in guard) or at is False:
-            return None
-        if tensor in place and place[tensor] != at:
-            return None
-        place[tensor] = at  # type: ignore[assignment]
-    new = replace(a, extent=a.extent * b.extent)  # type: ignore[operator]
-    return _rebuilt(k, a, b, new, {t: d for t, d in place.items() if d is not None})
-
-
-def _position(index: tuple[Aff, ...], a: Axis, b: Axis, shape: tuple[object, ...]) -> int | bool | None:
-    """Dimension d with index[d] = a and index[d + 1] = b over b's full extent; None if neither occurs; False otherwise."""
-    names = {a.name, b.name}
-    if not any(i.names() & names for i in index):
+            found |= (ends,)
+            place[tensor] = d
+        if (found, known) == (pairs, len(place)):
+            break
+        pairs = found
+    names = pairs.keys() | pairs.values()
+    if len(names) < 2 * len(pairs) or any(g.names() & names for _, _, guard in uses for g in guard):
         return None
-    for d in range(len(index) - 1):
-        if index[d] == aff(a.name) and index[d + 1] == aff(b.name) and shape[d + 1] == b.extent and shape[d] == a.extent:
-            rest = index[:d] + index[d + 2 :]
-            return False if any(i.names() & names for i in rest) else d
-    return False
+    for e in nodes:
+        if isinstance(e, Gather) and str(e.tensor) in place:
+            return None
+        if isinstance(e, (Index, Inside)):
+            asked = (e.index,) if isinstance(e, Index) else e.guard
+            if any(i.names() & names for i in asked):
+                return None
+        if isinstance(e, (Reduce, Contract)) and not _neighbours(e.axes, pairs):
+            return None
+    if not _neighbours(k.axes, pairs):
+        return None
+    return _rebuilt(k, pairs, extents, place)
 
 
-def _rebuilt(k: Kernel, a: Axis, b: Axis, new: Axis, place: dict[str, int]) -> Kernel:
+def _pair(index: tuple[Aff, ...], d: int, shape: tuple[Dim, ...], extents: Mapping[str, Dim]) -> tuple[str, str] | None:
+    """(outer, inner) axes that walk dimensions d and d + 1 as one: the inner one all of its own, the outer one step by step; None where
+    other axes do, or these occur elsewhere."""
+    if d + 1 >= len(index) or len(index[d + 1].names()) != 1 or not isinstance(shape[d + 1], int) or not isinstance(shape[d], int):
+        return None
+    (inner,) = index[d + 1].names()
+    steps = [x for x, c in index[d].terms if c == 1 and isinstance(x, str)]
+    if index[d + 1] != aff(inner) or extents.get(inner) != shape[d + 1] or not steps:
+        return None
+    outer = steps[-1]
+    elsewhere = (*index[:d], *index[d + 2 :], index[d] - aff(outer))
+    known = isinstance(extents.get(outer), int) and outer != inner
+    return (outer, inner) if known and not any(i.names() & {outer, inner} for i in elsewhere) else None
+
+
+def _neighbours(axes: tuple[Axis, ...], pairs: Mapping[str, str]) -> bool:
+    """Whether of each pair an axis list has both, one behind the other, or none."""
+    names = [x.name for x in axes]
+    return all((outer in names) == (inner in names) and (outer not in names or names.index(inner) == names.index(outer) + 1)
+               for outer, inner in pairs.items())  # fmt: skip
+
+
+def _rebuilt(k: Kernel, pairs: Mapping[str, str], extents: Mapping[str, Dim], place: Mapping[str, int]) -> Kernel:
     def shorter(tensor: str, index: tuple[Aff, ...]) -> tuple[Aff, ...]:
-        d = place.get(tensor)
-        return index if d is None else (*index[:d], aff(new.name), *index[d + 2 :])
+        if (d := place.get(tensor)) is None:
+            return index
+        outer = next(x for x in index[d].names() if x in pairs and index[d + 1] == aff(pairs[x]))
+        return (*index[:d], (index[d] - aff(outer)) * int(extents[pairs[outer]]) + aff(outer), *index[d + 2 :])  # type: ignore[arg-type]
+
+    def fewer(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        one = {outer: replace(x, extent=extents[outer] * extents[inner])  # type: ignore[operator]
+               for x in axes if (outer := x.name) in pairs and (inner := pairs[outer])}  # fmt: skip
+        return tuple(one.get(x.name, x) for x in axes if x.name not in pairs.values())
 
     def one(e: Expr) -> Expr:
         if isinstance(e, Load):
             return replace(e, index=shorter(e.tensor, e.index))
-        if isinstance(e, (Reduce, Contract)) and any(x.name == a.name for x in e.axes):
-            return replace(e, axes=_axes(e.axes, a, b, new))
-        return e
+        return replace(e, axes=fewer(e.axes)) if isinstance(e, (Reduce, Contract)) else e
 
     def arg(x: Arg) -> Arg:
-        d = place.get(x.name)
-        if d is None:
+        if (d := place.get(x.name)) is None:
             return x
         s = x.type.shape
         return replace(x, type=replace(x.type, shape=(*s[:d], s[d] * s[d + 1], *s[d + 2 :])))  # type: ignore[operator]
 
     stores = tuple(replace(s, index=shorter(s.tensor, s.index), value=rewrite(s.value, one)) for s in k.stores)
-    return replace(
-        k, axes=_axes(k.axes, a, b, new), inputs=tuple(map(arg, k.inputs)), outputs=tuple(map(arg, k.outputs)), stores=stores
-    )
-
-
-def _axes(axes: tuple[Axis, ...], a: Axis, b: Axis, new: Axis) -> tuple[Axis, ...]:
-    return tuple(new if x.name == a.name else x for x in axes if x.name != b.name)
+    return replace(k, axes=fewer(k.axes), inputs=tuple(map(arg, k.inputs)), outputs=tuple(map(arg, k.outputs)), stores=stores)

@@ -8,7 +8,7 @@ import autocomp
 from autocomp.egraph.known import use_known
 from autocomp.egraph.merge import merge_axes
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Const, Inside, Load, Map, postorder
+from autocomp.ir.body import Axis, Const, Inside, Load, Map, Reduce, postorder
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.types import F32, TensorType
 from tests.helpers.device_graphs import GRAPHS, graph
@@ -68,3 +68,17 @@ def test_axes_merge_unless_a_guard_tells_them_apart():
     merged, kept = merge_axes(kernel_of()), merge_axes(kernel_of(2 - aff("b")))
     assert [a.extent for a in merged.axes] == [12] and merged.inputs[0].type.shape == (12,)
     assert kept == kernel_of(2 - aff("b"))
+
+
+@pytest.mark.parametrize(("height", "axes"), [(7, [2, 3, 42]), (6, [2, 3, 2, 21])])
+def test_what_walks_the_same_memory_in_other_axes_merges_too(height, axes):
+    """Groups of 2 channels of [2, 6, 7, 3], each element by the sum of its group; not where the sum leaves out the last row of places."""
+    at = lambda c, h, w: (aff("n"), 2 * aff("g") + aff(c), aff(h), aff(w))
+    own = [Axis("n", 2), Axis("g", 3), Axis("c", 2), Axis("h", 7), Axis("w", 3)]
+    over = (Axis("d", 2), Axis("i", height), Axis("j", 3))
+    shape = TensorType(F32, (2, 6, 7, 3))
+    value = Map(F32, "add", (Load(F32, "x", at("c", "h", "w")), Reduce(F32, "sum", over, (Load(F32, "x", at("d", "i", "j")),))))
+    merged = merge_axes(Kernel("k", "S", tuple(own), (Arg("x", shape),), (Arg("y", shape),), (Store("y", at("c", "h", "w"), value),), "k"))
+    assert [a.extent for a in merged.axes] == axes
+    (fold,) = parts(merged, Reduce)
+    assert [a.extent for a in fold.axes] == ([42] if height == 7 else [2, 18])
