@@ -14,7 +14,7 @@ from autocomp.deadline import current
 from autocomp.egraph.alternatives import least_fused, record_alternatives
 from autocomp.egraph.chains import record_chains
 from autocomp.egraph.chosen import Cover, check_cover, kernel_order
-from autocomp.egraph.cut import Cut, lacks
+from autocomp.egraph.cut import Cut, Known, lacks
 from autocomp.egraph.cuts import Enumerator
 from autocomp.egraph.frozen import Frozen
 from autocomp.egraph.grammar import LOADED
@@ -33,15 +33,18 @@ DEEP = 3  # rounds in which the users of a tensor, and then theirs, are moved aw
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
-          without: frozenset[frozenset[int]] = frozenset(), effort: Effort | None = None) -> KernelGraph:
+          without: frozenset[frozenset[int]] = frozenset(), effort: Effort | None = None,
+          known: Known | None = None) -> KernelGraph:  # fmt: skip
     """Kernels for the whole graph, in an order in which every tensor is made before it is read. `without`: sets of nodes that no kernel
-    computes together (`Call.body` of earlier covers). `effort`: what all covers of the graph may take, this one's own by default.
+    computes together (`Call.body` of earlier covers), but for cuts of `known` seconds. `effort`: what all covers of the graph may take,
+    this one's own by default.
 
     Raises UnsupportedOp when no finite cover exists (an op whose forms all need themselves).
     """
     subject = subject_of(frozen, chip.matrix.keys())
     effort = effort or cover_effort(len(frozen.graph.nodes()))
-    enum = Enumerator(subject, compile_rows(rules.of("fusion", chip.target), options), chip, options, without=without, effort=effort)
+    rows = compile_rows(rules.of("fusion", chip.target), options)
+    enum = Enumerator(subject, rows, chip, options, without=without, known=known or Known(), effort=effort)
     enum.run()
     if effort.spent:
         trace.add("budget", "cover", cuts=effort.done, limit=effort.limit)

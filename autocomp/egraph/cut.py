@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from autocomp.egraph.grammar import Record
@@ -31,6 +33,14 @@ class Cut(NamedTuple):
     time: float = 0.0
     flow: float = 0.0
 
+    def key(self, extra: Iterable[int] = ()) -> tuple[object, ...]:
+        """What a cut of any cover of one subject is known by; `extra`: by-products that it stores."""
+        return (self.cls, self.leaves, self.nodes, frozenset(extra))
+
+    def alike(self) -> tuple[object, ...]:
+        """What cuts have in common that take about as many times what their prices say: reductions and products, and the body's kind."""
+        return (self.heavy, self.record.kind)
+
     def order(self) -> tuple[object, ...]:
         """Total order for ties."""
         return (len(self.nodes), sorted(self.leaves), sorted(self.nodes))
@@ -38,6 +48,26 @@ class Cut(NamedTuple):
     def before(self, other: Cut) -> bool:
         """Is this one's flow less, or equal and its order less?"""
         return self.flow < other.flow or (self.flow == other.flow and self.order() < other.order())
+
+
+@dataclass
+class Known:
+    """What cuts of earlier covers take by their schedules. `seconds`: of each (`Cut.key`); `times`: what they take of what their prices
+    say, the least of those alike (`Cut.alike`)."""
+
+    seconds: dict[tuple[object, ...], float] = field(default_factory=dict)
+    times: dict[tuple[object, ...], float] = field(default_factory=dict)
+
+    def add(self, key: tuple[object, ...], alike: tuple[object, ...], seconds: float, said: float) -> None:
+        """One more cut, whose price said so many seconds."""
+        if key not in self.seconds:
+            self.seconds[key] = seconds
+            self.times[alike] = min(self.times.get(alike, inf), max(1.0, seconds / max(said, 1e-12)))
+
+    def of(self, cut: Cut, extra: Iterable[int], said: float) -> float:
+        """Seconds of a cut: known ones, else what its price says by what cuts like it took of theirs."""
+        known = self.seconds.get(cut.key(extra))
+        return said * self.times.get(cut.alike(), 1.0) if known is None else known
 
 
 def lacks(shape: Sequence[Dim], of: Sequence[Dim]) -> bool:

@@ -14,7 +14,7 @@ from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.cost.reference import own_seconds, reference_seconds
 from autocomp.deadline import current
-from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, lacks, points, whole
+from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, Known, lacks, points, whole
 from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.grammar import LOADED, Operand, fold, load_grammar
 from autocomp.egraph.joined import NONE, Joined, Part
@@ -30,6 +30,7 @@ KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 o
 FEW = 3  # operands up to which those that products and reductions spare are kept beside: joins of many would take three times as long
 SCALING = ("cast", "sub", "mul")  # of what bytes stand for: the zero point is taken off, the scale applied
 WIDENING = 4  # such operations in a row at most: bytes are widened, centred, cast and scaled
+NO_EXTRA: frozenset[int] = frozenset()
 KINDS = 16  # bits that count the operands of one kind
 
 
@@ -44,7 +45,8 @@ class Enumerator:
     cuts: dict[int, list[Cut]] = field(default_factory=dict)
     flow: dict[int, float] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
-    without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together
+    without: frozenset[frozenset[int]] = frozenset()  # nodes that no body has together, but those of which `known` has the price
+    known: Known = field(default_factory=Known)
     effort: Effort | None = None  # once it is spent, tensors are computed as the model says (after the deadline, each by
     # a kernel of its own too); by default this cover's own
 
@@ -256,7 +258,7 @@ class Enumerator:
         inside = frozenset((node.cls,)).union(*(c.inside for c in cuts))
         nodes = frozenset((node.id,)).union(*(c.nodes for c in cuts))
         ops, heavy = len(nodes & self._computing), nodes & self._heavy
-        if any(w <= nodes for w in self._against(nodes)):
+        if any(w <= nodes for w in self._against(nodes)) and (node.cls, leaves, nodes, NO_EXTRA) not in self.known.seconds:
             self.refused["target: no schedule could be printed"] = self.refused.get("target: no schedule could be printed", 0) + 1
             return None
         most = load_grammar().limits["leaves"]
@@ -381,5 +383,7 @@ class Enumerator:
                 seconds = alone if cut.record.levels > 1 else min(alone, parts)
         if cut.record.kind == "X":
             seconds += self._opaque_seconds(cut)
+        if self.known.seconds:
+            seconds = self.known.of(cut, extra, seconds)
         seconds = whole(seconds)
         return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))

@@ -49,7 +49,8 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           apart=tuple(t for h in sorted(cut.heavy) for t in _apart(s, cut, h)),
                           contracts=tuple(h for h in sorted(cut.heavy) if s.nodes[h].form.kind == "contract"),
                           turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h, readers)),
-                          computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time))  # fmt: skip
+                          computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time,
+                          cut=(cut.key(makers.get(x, [])), cut.alike())))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
     constants = {names[k]: _constant_graph(s, k, graph) for k in sorted(names) if k in s.memory and _is_folded(s, k)}
     inputs = tuple(n.attrs["name"] for n in graph.inputs)

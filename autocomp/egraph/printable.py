@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autocomp.budget import Effort, cover_effort
@@ -11,6 +12,7 @@ from autocomp.cost.scalar import SCALAR
 from autocomp.cost.work import Cost
 from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
+from autocomp.egraph.cut import Known
 from autocomp.egraph.frozen import Frozen
 from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.body import Contract, Load, Map, postorder
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from autocomp.egraph.kernel_memo import ScheduleMemo
 
 COVERS, MORE = 12, 12  # that are tried; and beside them while element after element takes a good part of the best one's time
+KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without
+GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most: less is within what the model can tell apart
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
 WORTH = 0.1  # of the program's seconds that such a body takes at least
@@ -46,48 +50,97 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     none is left.
     """
     without: frozenset[frozenset[int]] = frozenset()
-    first: AutocompError | None = None
-    schedules: dict[str, tuple[Schedule, Cost]] = {}
+    found = _Found(rules, chip, options, trace, admit, memo, issued)
     effort = cover_effort(len(frozen.graph.nodes()))
-    best: tuple[float, KernelGraph] | None = None
     for tried in range(COVERS + MORE):
-        if tried >= COVERS and not (best and _by_elements(best[1], schedules)):
+        if tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules)):
             break
         try:
             calls = _kernels(frozen, rules, chip, options, trace, without, effort)
         except UnsupportedOp as e:
-            if best is None:
-                raise first or e from None
+            if found.best is None:
+                raise found.first or e from None
             break
-        kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
-        refused: dict[str, AutocompError] = {}
-        with trace.stage("schedule") as note:
-            new = [k for s, k in kernels.items() if s not in schedules]
-            schedules |= choose.choose_schedules(new, rules, chip, options, trace, admit, memo, refused, issued)
-            for signature, why in refused.items():
-                first = first or why
-                trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)
-            note.update(schedules=len(schedules))
-        if not refused:
-            seconds = sum(c.expected if c.kernel.opaque else schedules[c.kernel.signature][1].seconds for c in calls.calls)
-            best = min(best or (seconds, calls), (seconds, calls), key=lambda x: x[0])
-        slow = {s for s in kernels if s in schedules and schedules[s][0].instruction == SCALAR}
-        avoided = {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
-        avoided |= {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1 or _several(c.kernel))
-                    for w in _avoided(c)}  # fmt: skip
-        avoided |= {frozenset(w) for c in calls.calls if c.kernel.signature in slow and roles_of(c.kernel).form == "contract"
-                    for w in c.apart}  # fmt: skip
-        avoided |= {w for c in _dear(calls, schedules, chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
-        avoided |= {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
+        refused = found.take(calls)
+        avoided = refused | found.dear(calls)
         if not refused and avoided <= without:
-            avoided = _copied_on(calls, schedules)  # the last, since there may be no other form
+            avoided = _copied_on(calls, found.schedules)  # the last, since there may be no other form
         if not refused and avoided <= without:
             break
         without |= avoided
-    if best is not None:
-        return best[1], {s: schedules[s] for s in dict.fromkeys(c.kernel.signature for c in best[1].calls if not c.kernel.opaque)}
-    assert first is not None
-    raise first
+    for _ in range(KNOWN if found.left_out(without) else 0):
+        if effort.spent:
+            break
+        try:
+            calls = _kernels(frozen, rules, chip, options, trace, without, effort, found.known)
+        except UnsupportedOp:
+            break
+        settled = all(c.cut[0] in found.known.seconds for c in calls.calls if not c.kernel.opaque)
+        without |= found.take(calls, GAIN)
+        if settled:
+            break
+    if found.best is None:
+        assert found.first is not None
+        raise found.first
+    calls = found.best[1]
+    return calls, {s: found.schedules[s] for s in dict.fromkeys(c.kernel.signature for c in calls.calls if not c.kernel.opaque)}
+
+
+@dataclass
+class _Found:
+    """What covers so far have shown. `best`: the cheapest whose kernels all have schedules, with its seconds; `known`:
+    what their cuts take by schedule; `first`: the first refusal."""
+
+    rules: RuleSet
+    chip: Chip
+    options: Options
+    trace: Trace
+    admit: choose.Admit
+    memo: ScheduleMemo | None
+    issued: choose.Issues | None
+    schedules: dict[str, tuple[Schedule, Cost]] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
+    best: tuple[float, KernelGraph] | None = None
+    first: AutocompError | None = None
+
+    def take(self, calls: KernelGraph, gain: float = 1.0) -> set[frozenset[int]]:
+        """Schedule a cover's kernels, keep it if it takes less than `gain` times the cheapest; what no body may have together where some
+        have no schedule."""
+        kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
+        refused: dict[str, AutocompError] = {}
+        with self.trace.stage("schedule") as note:
+            new = [k for s, k in kernels.items() if s not in self.schedules]
+            self.schedules |= choose.choose_schedules(
+                new, self.rules, self.chip, self.options, self.trace, self.admit, self.memo, refused, self.issued
+            )
+            for signature, why in refused.items():
+                self.first = self.first or why
+                self.trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)
+            note.update(schedules=len(self.schedules))
+        for c in calls.calls:
+            if c.cut and c.kernel.signature in self.schedules:
+                key, alike = c.cut
+                self.known.add(key, alike, self.schedules[c.kernel.signature][1].seconds, c.expected)
+        if not refused:
+            seconds = sum(c.expected if c.kernel.opaque else self.schedules[c.kernel.signature][1].seconds for c in calls.calls)
+            if self.best is None or seconds < gain * self.best[0]:
+                self.best = seconds, calls
+        return {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
+
+    def dear(self, calls: KernelGraph) -> set[frozenset[int]]:
+        """What no body of the next cover has together, since this one's takes long by its schedule."""
+        slow = {c.kernel.signature for c in calls.calls
+                if (found := self.schedules.get(c.kernel.signature)) and found[0].instruction == SCALAR}  # fmt: skip
+        avoided = {w for c in calls.calls if c.kernel.signature in slow and (c.feeds or len(c.body) > 1 or _several(c.kernel))
+                   for w in _avoided(c)}  # fmt: skip
+        avoided |= {frozenset(w) for c in calls.calls if c.kernel.signature in slow and roles_of(c.kernel).form == "contract"
+                    for w in c.apart}  # fmt: skip
+        avoided |= {w for c in _dear(calls, self.schedules, self.chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
+        return avoided | {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
+
+    def left_out(self, without: frozenset[frozenset[int]]) -> bool:
+        """Whether some body that has a schedule is one that covers do without."""
+        return any(w <= key[2] for key in self.known.seconds for w in without)  # type: ignore[operator]
 
 
 def _by_elements(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> bool:
@@ -139,10 +192,10 @@ def _avoided(c: Call) -> list[frozenset[int]]:
 
 
 def _kernels(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, without: frozenset[frozenset[int]],
-             effort: Effort) -> KernelGraph:  # fmt: skip
+             effort: Effort, known: Known | None = None) -> KernelGraph:  # fmt: skip
     """One cover, checked."""
     with trace.stage("cover") as note:
-        calls = covers.cover(frozen, rules, chip, options, trace, without, effort)
+        calls = covers.cover(frozen, rules, chip, options, trace, without, effort, known)
         check_kernel_graph(calls)
         check_kernel_graph_accesses(calls)
         note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))

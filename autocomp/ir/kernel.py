@@ -107,7 +107,8 @@ class Call:
     `contracts`: its contractions; a cover without one has other forms of what it makes (factors that no copy fills up).
     `turned`: (a contraction, a transposition of what is made of its result) of each in the graph, where the body has one of them; without
     them transpositions are kernels of their own.
-    `expected`: its seconds by the cover's price, which knows no schedule.
+    `expected`: its seconds by the cover's price, which knows no schedule. `cut`: where it is of one cut, what a later cover knows that by,
+    and cuts like it (`Cut.key`, `Cut.alike`).
     `computes`: the nodes of the source graph that it computes, as numbers in `source.nodes()`; one node may be in several kernels, and
     `ir.places` says what the model calls them. `loop`: the name of the loop (`KernelGraph.loops`) in whose body it is; calls of one loop
     stand one behind the other.
@@ -127,6 +128,7 @@ class Call:
     turned: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
     expected: float = field(default=0.0, compare=False)
+    cut: tuple[tuple[object, ...], ...] = field(default=(), compare=False)
     loop: str = ""
 
 

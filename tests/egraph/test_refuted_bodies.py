@@ -21,6 +21,17 @@ def test_columns_too_long_for_a_core_are_normalised_apart(rows, columns, monkeyp
     assert len(bodies) == 1 and program.predicted < 0.85 * whole.predicted
 
 
+def test_a_body_that_was_refuted_beside_others_may_come_back(monkeypatch):
+    """A maximum of f16 that casts as it reads took longer than its cover said; without it the cast is stored."""
+    body = "%0 = cast(x, to=\"f32\")\n%1 = softmax(%0, axes=[0])\n%2 = cast(%1, to=\"f16\")"
+    text = graph({"x": "f16[39062, 256]"}, body)
+    program = autocomp.optimize(text, target="cuda:h200")
+    assert all(k.ops != ("cast",) for k in program.kernels)
+    monkeypatch.setattr(printable, "KNOWN", 0)
+    before = autocomp.optimize(text, target="cuda:h200", cache=False)
+    assert any(k.ops == ("cast",) for k in before.kernels) and program.predicted < 0.8 * before.predicted
+
+
 def test_columns_that_fit_stay_in_one_body():
     program = autocomp.optimize(graph({"x": "f32[3000, 3000]"}, "%0 = softmax(x, axes=[0])"), target="cuda:h200")
     assert len(program.kernels) == 1
