@@ -398,9 +398,7 @@ class Placer:
         runs = self.scanned & sizes.keys() - {inner}
         if any(self.slid_along(t) == inner for t in views):  # each element of a window is a load of its own: neighbours in other threads
             vector = 1
-        if inner in self.scanned:  # neighbours in one thread are added without an exchange
-            vector = max(vector, VECTOR_BYTES // max(4, buf.dtype.bytes))
-        elif runs:  # a thread goes down few columns, so that few sums are exchanged
+        if runs and inner not in self.scanned:  # a thread goes down few columns, so that few sums are exchanged
             vector = min(vector, max(1, WORD // min((t.dtype.bytes for t in near), default=buf.dtype.bytes)))
         main = max(near, key=moved).axes if near else tuple(sizes)
         sizes = {x: sizes[x] for x in sorted(sizes, key=lambda x: x in main)}  # what the widest tensor lacks is repeated in registers

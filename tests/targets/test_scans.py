@@ -143,6 +143,13 @@ def test_columns_are_scanned_in_turns_by_whole_lines_of_memory():
     assert "ac_shuffle_xor" not in program.source().split("__global__")[1]
 
 
+@pytest.mark.parametrize(("columns", "lying"), [(9960, "lane (i1,4,32)"), (9958, "lane (i1,2,32)"), (9959, "lane (i1,1,32)")])
+def test_lanes_hold_what_one_access_moves(columns, lying):
+    """Of rows that begin anywhere lanes with several elements would store parts of sectors several times."""
+    program = autocomp.optimize(graph({"x": f"f32[4000, {columns}]"}, "%y = cumsum(x, axis=1)"), target="cuda:h200")
+    assert lying in next(line for line in program.source().splitlines() if line.startswith(" * s:"))
+
+
 def drawn(seed: int) -> tuple[str, str]:
     """A graph, and a schedule of its one kernel."""
     r = Random(seed)
