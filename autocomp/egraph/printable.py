@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autocomp.egraph.kernel_memo import ScheduleMemo
 
 COVERS, MORE = 12, 12  # that are tried; and beside them while element after element takes a good part of the best one's time
-KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without
+KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one of those is a reduction
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most: less is within what the model can tell apart
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
@@ -89,7 +89,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 @dataclass
 class _Found:
     """What covers so far have shown. `best`: the cheapest whose kernels all have schedules, with its seconds; `known`:
-    what their cuts take by schedule; `first`: the first refusal."""
+    what their cuts take by schedule; `folds`: those of reductions; `first`: the first refusal."""
 
     rules: RuleSet
     chip: Chip
@@ -100,6 +100,7 @@ class _Found:
     issued: choose.Issues | None
     schedules: dict[str, tuple[Schedule, Cost]] = field(default_factory=dict)
     known: Known = field(default_factory=Known)
+    folds: set[tuple[object, ...]] = field(default_factory=set)
     best: tuple[float, KernelGraph] | None = None
     first: AutocompError | None = None
 
@@ -120,6 +121,8 @@ class _Found:
         for c in calls.calls:
             if c.cut and c.kernel.signature in self.schedules:
                 key, alike = c.cut
+                if roles_of(c.kernel).form == "reduce":
+                    self.folds.add(key)
                 self.known.add(key, alike, self.schedules[c.kernel.signature][1].seconds, c.expected)
         if not refused:
             seconds = sum(c.expected if c.kernel.opaque else self.schedules[c.kernel.signature][1].seconds for c in calls.calls)
@@ -139,8 +142,8 @@ class _Found:
         return avoided | {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
 
     def left_out(self, without: frozenset[frozenset[int]]) -> bool:
-        """Whether some body that has a schedule is one that covers do without."""
-        return any(w <= key[2] for key in self.known.seconds for w in without)  # type: ignore[operator]
+        """Whether some reduction that has a schedule is one that covers do without."""
+        return any(w <= key[2] for key in self.folds for w in without)  # type: ignore[operator]
 
 
 def _by_elements(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> bool:
