@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autocomp.budget import Effort, cover_effort
@@ -82,7 +82,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     if found.best is None:
         assert found.first is not None
         raise found.first
-    calls = found.best[1]
+    calls = replace(found.best[1], calls=tuple(replace(c, cut=()) for c in found.best[1].calls))  # which nobody asks for behind this
     return calls, {s: found.schedules[s] for s in dict.fromkeys(c.kernel.signature for c in calls.calls if not c.kernel.opaque)}
 
 
