@@ -201,7 +201,7 @@ def build_kernel(
     final = tuple(Store(out, tuple(i.substitute(by) for i in index), v) for (out, _, index, _), v in zip(stores, values))
     domain = tuple(replace(a, name=place[a.name]) for a in kept)
     final = _over_own_sizes(domain, inputs, outputs, final, (d for c in picks for d in subject.types[c].shape if isinstance(d, Sym)))
-    kernel = numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""), uneven))))
+    kernel = numbered(merge_axes(use_known(split_axes(Kernel(name, kind, domain, inputs, outputs, final, ""), uneven)), digits=uneven))
     return replace(kernel, signature=signature(kernel)), args
 
 

@@ -20,10 +20,12 @@ from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.types import Dim
 
 
-def merge_axes(k: Kernel) -> Kernel:
-    """The kernel with as few axes as its accesses allow (static extents only)."""
+def merge_axes(k: Kernel, digits: bool = True) -> Kernel:
+    """The kernel with as few axes as its accesses allow (static extents only). `digits`: also outer axes that are a part of a dimension,
+    but in products, whose windows are found by the axes of their taps."""
+    digits = digits and not any(isinstance(e, Contract) for s in k.stores for e in postorder(s.value))
     while True:
-        step = next((m for pair in _pairs(k) if (m := _merged(k, *pair)) is not None), None)
+        step = next((m for pair in _pairs(k) if (m := _merged(k, *pair, digits)) is not None), None)
         if step is None:
             return k
         k = step
@@ -40,7 +42,7 @@ def _pairs(k: Kernel) -> Iterator[tuple[Axis, Axis]]:
                 yield a, b
 
 
-def _merged(k: Kernel, a: Axis, b: Axis) -> Kernel | None:
+def _merged(k: Kernel, a: Axis, b: Axis, digits: bool) -> Kernel | None:
     """The kernel with axes a, b as one (named a), and so other pairs that walk the same dimensions; None where an access keeps them
     apart."""
     nodes = list(postorder(*(s.value for s in k.stores)))
@@ -61,7 +63,7 @@ def _merged(k: Kernel, a: Axis, b: Axis) -> Kernel | None:
                     return None
                 continue
             d = min(at)
-            ends = _pair(index, d, shapes[tensor], extents)
+            ends = _pair(index, d, shapes[tensor], extents, digits)
             if len(at) > 1 or ends is None or any(found.get(x, y) != y for x, y in (ends,)) or {*outer, *inner} - {*ends}:
                 return None
             found |= (ends,)
@@ -86,9 +88,9 @@ def _merged(k: Kernel, a: Axis, b: Axis) -> Kernel | None:
     return _rebuilt(k, pairs, extents, place)
 
 
-def _pair(index: tuple[Aff, ...], d: int, shape: tuple[Dim, ...], extents: Mapping[str, Dim]) -> tuple[str, str] | None:
-    """(outer, inner) axes that walk dimensions d and d + 1 as one: the inner one all of its own, the outer one step by step; None where
-    other axes do, or these occur elsewhere."""
+def _pair(index: tuple[Aff, ...], d: int, shape: tuple[Dim, ...], extents: Mapping[str, Dim], digits: bool) -> tuple[str, str] | None:
+    """(outer, inner) axes that walk dimensions d and d + 1 as one: the inner one all of its own, the outer one too, or with `digits` its
+    last one step by step; None where other axes do (a window slides), or these occur elsewhere."""
     if d + 1 >= len(index) or len(index[d + 1].names()) != 1 or not isinstance(shape[d + 1], int) or not isinstance(shape[d], int):
         return None
     (inner,) = index[d + 1].names()
@@ -97,8 +99,10 @@ def _pair(index: tuple[Aff, ...], d: int, shape: tuple[Dim, ...], extents: Mappi
         return None
     outer = steps[-1]
     elsewhere = (*index[:d], *index[d + 2 :], index[d] - aff(outer))
-    known = isinstance(extents.get(outer), int) and outer != inner
-    return (outer, inner) if known and not any(i.names() & {outer, inner} for i in elsewhere) else None
+    rest, size = index[d] - aff(outer), extents.get(outer)
+    whole = not rest.terms and rest.const == 0 and size == shape[d]
+    part = digits and isinstance(size, int) and all(isinstance(x, str) and c % size == 0 for x, c in rest.terms)
+    return (outer, inner) if (whole or part) and outer != inner and not any(i.names() & {outer, inner} for i in elsewhere) else None
 
 
 def _neighbours(axes: tuple[Axis, ...], pairs: Mapping[str, str]) -> bool:
