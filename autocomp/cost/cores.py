@@ -49,6 +49,11 @@ def read_where_it_lies(step: int, bytes_: float, walks: int, whole: bool) -> boo
     return walks == 1 or step <= (constant("walked_bytes") if few else DENSE if whole else 0)
 
 
+def ends_with_vectors(columns: int, tile: int, lanes: int) -> bool:
+    """Do rows and tiles of a factor that is read where it lies end with a whole vector, or with the row, which a mask ends?"""
+    return all(n % lanes == 0 or (lanes >= MASKED and n == columns) for n in (columns, tile))
+
+
 class CoreModel:
     """Seconds of one kernel under its schedules. What depends on the tile alone is computed once."""
 
@@ -343,8 +348,7 @@ class CoreModel:
         (*_, deep, last), col, depth = a.places[0], self.cols[-1], {x.name for x in self.d.roles.depth}
         near = read_where_it_lies(size[col] * a.element, a.bytes, walks, size[col] % lanes == 0)
         dense = len(depth) == 1 and last == ((col, 1),) and deep == tuple((x, 1) for x in depth) and near
-        whole = [size[col], tile[col]] if lanes < MASKED else [tile[col]] if tile[col] != size[col] else []
-        return dense and all(n % lanes == 0 for n in whole)
+        return dense and ends_with_vectors(size[col], tile[col], lanes)
 
     def _again(self, a: Operand, again: int, eff: float) -> float:
         """Reading packed constants once for each tile of rows: panels are asked for ahead, as many lines at a time as the first cache

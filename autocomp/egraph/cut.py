@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 
     def key(self, extra: Iterable[int] = ()) -> tuple[object, ...]:
         """What a cut of any cover of one subject is known by; `extra`: by-products that it stores."""
-        return (self.cls, self.leaves, self.nodes, frozenset(extra))
+        return key_of(self.cls, self.leaves, self.nodes, extra)
 
     def alike(self) -> tuple[object, ...]:
         """What cuts have in common that take about as many times what their prices say: reductions and products, and the body's kind."""
@@ -48,6 +48,11 @@ class Cut(NamedTuple):
     def before(self, other: Cut) -> bool:
         """Is this one's flow less, or equal and its order less?"""
         return self.flow < other.flow or (self.flow == other.flow and self.order() < other.order())
+
+
+def key_of(cls: int, leaves: frozenset[int], nodes: frozenset[int], extra: Iterable[int] = ()) -> tuple[object, ...]:
+    """`Cut.key` of a cut that is not made yet."""
+    return (cls, leaves, nodes, frozenset(extra))
 
 
 @dataclass

@@ -14,7 +14,7 @@ from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.cost.reference import own_seconds, reference_seconds
 from autocomp.deadline import current
-from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, Known, lacks, points, whole
+from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, Known, key_of, lacks, points, whole
 from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.grammar import LOADED, Operand, fold, load_grammar
 from autocomp.egraph.joined import NONE, Joined, Part
@@ -30,7 +30,6 @@ KEEP = 4  # cuts per kind; measured: 4 a kind give the same covers as 8 and 16 o
 FEW = 3  # operands up to which those that products and reductions spare are kept beside: joins of many would take three times as long
 SCALING = ("cast", "sub", "mul")  # of what bytes stand for: the zero point is taken off, the scale applied
 WIDENING = 4  # such operations in a row at most: bytes are widened, centred, cast and scaled
-NO_EXTRA: frozenset[int] = frozenset()
 KINDS = 16  # bits that count the operands of one kind
 
 
@@ -258,7 +257,7 @@ class Enumerator:
         inside = frozenset((node.cls,)).union(*(c.inside for c in cuts))
         nodes = frozenset((node.id,)).union(*(c.nodes for c in cuts))
         ops, heavy = len(nodes & self._computing), nodes & self._heavy
-        if any(w <= nodes for w in self._against(nodes)) and (node.cls, leaves, nodes, NO_EXTRA) not in self.known.seconds:
+        if any(w <= nodes for w in self._against(nodes)) and key_of(node.cls, leaves, nodes) not in self.known.seconds:
             self.refused["target: no schedule could be printed"] = self.refused.get("target: no schedule could be printed", 0) + 1
             return None
         most = load_grammar().limits["leaves"]

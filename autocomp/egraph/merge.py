@@ -98,8 +98,8 @@ def _pair(index: tuple[Aff, ...], d: int, shape: tuple[Dim, ...], extents: Mappi
     if index[d + 1] != aff(inner) or extents.get(inner) != shape[d + 1] or not steps:
         return None
     outer = steps[-1]
-    elsewhere = (*index[:d], *index[d + 2 :], index[d] - aff(outer))
     rest, size = index[d] - aff(outer), extents.get(outer)
+    elsewhere = (*index[:d], *index[d + 2 :], rest)
     whole = not rest.terms and rest.const == 0 and size == shape[d]
     part = digits and isinstance(size, int) and all(isinstance(x, str) and c % size == 0 for x, c in rest.terms)
     return (outer, inner) if (whole or part) and outer != inner and not any(i.names() & {outer, inner} for i in elsewhere) else None

@@ -16,11 +16,11 @@ from autocomp.cost.cores import (
     FEW,
     LATENCY,
     LOADS,
-    MASKED,
     MAX_ROWS,
     PART,
     THIN,
     VECTORS,
+    ends_with_vectors,
     lone_column,
     read_where_it_lies,
     store_apart,
@@ -303,11 +303,13 @@ def read_in_place(nest: Nest, c: Contraction, s: Shape, height: int, rows: int) 
         if v is None or v.guard or v.dtype.name != "f32" or len(s.depth) != 1 or v.flat.stride(s.col) != 1:
             continue
         step = v.flat.stride(s.depth[0])
-        ends = all(isinstance(n, int) and (n % nest.lanes == 0 or (nest.lanes >= MASKED and n == sizes[0])) for n in sizes)
-        if not ends or not isinstance(step, int):
+        columns, own = sizes
+        if not (isinstance(columns, int) and isinstance(own, int) and isinstance(step, int)):
+            continue
+        if not ends_with_vectors(columns, own, nest.lanes):
             continue
         deep = nest.extent[s.depth[0]]
-        if once or read_where_it_lies(step * 4, step * 4 * deep if isinstance(deep, int) else inf, walks, sizes[0] % nest.lanes == 0):
+        if once or read_where_it_lies(step * 4, step * 4 * deep if isinstance(deep, int) else inf, walks, columns % nest.lanes == 0):
             out.add(x)
     return frozenset(out)
 
