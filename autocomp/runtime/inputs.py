@@ -16,7 +16,7 @@ from autocomp.files import write_atomic
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.orders import as_named
 from autocomp.ir.sizes import inputs_of, with_computed
-from autocomp.ir.types import Sym, dim_hint
+from autocomp.ir.types import Dim, Sym, dim_hint
 
 LARGEST = 2**22  # elements of a tensor of a program that is verified
 WHOLE = 1021  # what a dimension without a limit counts up to
@@ -24,18 +24,18 @@ ODD = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 61, 67)  # no multiples of what 
 
 
 def _index_limit(graph: Graph, name: str, sizes: Mapping[str, int]) -> int:
-    """Exclusive bound for an integer input: the gathered axis where it is used as an index, half of it where indices are computed from it
-    (a position plus an offset), else 8."""
+    """Exclusive bound for an integer input: the axis that is read or written where it is an index of one, half of it where indices are
+    computed from it (a position plus an offset), else 8."""
     size = lambda d: sizes.get(d.name, dim_hint(d)) if isinstance(d, Sym) else d
     limits = [8]
     for n in graph.nodes():
-        if n.op.startswith("gather") and len(n.inputs) > 1:
-            index = n.inputs[1]
+        if (indexed := _indexed(n)) is not None:
+            index, places = indexed
             while index.op in ("reshape", "cast", "transpose", "broadcast", "slice"):
                 index = index.inputs[0]
             computed = index.op != "input"
             if any(x.op == "input" and x.attrs["name"] == name for x in _integers_of(index)):
-                limits += [max(1, size(n.inputs[0].type.shape[k]) // (1 + computed)) for k in _indexed(n)]
+                limits += [max(1, size(d) // (1 + computed)) for d in places]
     return min(limits[1:] or limits)
 
 
@@ -49,12 +49,18 @@ def _integers_of(x: Node) -> set[Node]:
     return found
 
 
-def _indexed(n: Node) -> range:
-    """The dimensions that a gather's indices point into."""
-    if n.op == "gather_nd":
-        return range(n.attrs["batch_dims"], n.attrs["batch_dims"] + dim_hint(n.inputs[1].type.shape[-1]))
+def _indexed(n: Node) -> tuple[Node, tuple[Dim, ...]] | None:
+    """The indices of a node that reads or writes at some, and the sizes of the dimensions that they point into."""
+    if n.op == "sum_at":
+        return n.inputs[0], (n.attrs["size"],)
+    if len(n.inputs) < 2 or not n.op.startswith(("gather", "scatter")):
+        return None
+    index, shape = n.inputs[1], n.inputs[0].type.shape
+    if n.op.endswith("_nd"):
+        first = n.attrs.get("batch_dims", 0)
+        return index, shape[first : first + dim_hint(index.type.shape[-1])]
     axis = int(n.attrs.get("axis", 0))
-    return range(axis, axis + 1)
+    return index, shape[axis : axis + 1]
 
 
 def symbols_of(graph: Graph) -> list[Sym]:

@@ -93,3 +93,15 @@ def test_indices_that_are_computed_stay_inside():
         assert program.verify(seed=seed).ratio <= 1
     with pytest.raises(ModelError, match="an index lies outside of what it indexes: index 9 is out of bounds"):
         program.verify({"x": np.ones((9, 3), "f4"), "p": np.array([6])})
+
+
+@pytest.mark.parametrize("node", [
+    'sum_at(at, x, axis=0, size=3, dtype="f32")', 'scatter_elements(y, at, x, axis=0, reduction="add")',
+    'scatter_nd(y, rows, x, reduction="add")', "gather(y, at, axis=0)",
+])  # fmt: skip
+def test_drawn_indices_are_places_of_what_they_write_to(node):
+    graph = parse(f"graph g\ninput x: f32[6]\ninput y: f32[3]\ninput at: i64[6]\n"
+                  f"rows = reshape(at, shape=[6, 1])\n%0 = {node}\noutput out = %0\n")
+    program = SimpleNamespace(graph=graph, name="g", kernels=(), run=lambda feed: evaluate(graph, feed, float64=False))
+    assert verify(program).ratio <= 1
+    assert {0, 1, 2} == {int(k) for seed in range(9) for k in random_inputs(graph, seed)["at"]}
