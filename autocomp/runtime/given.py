@@ -76,8 +76,9 @@ def check_donated(donated: Iterable[str], feed: Mapping[str, Any], given: Mappin
         if type(own) is np.ndarray and not own.flags.writeable:
             raise ModelError("the array is read-only, and it is donated: the program writes into it", where=where, hint="give x.copy()")
         if dense(x) is not x:
-            raise ModelError(f"its elements do not lie one after another (strides {x.strides}), and it is donated: the program writes "
-                             "into it where it lies", where=where, hint="give a contiguous array")  # fmt: skip
+            lies = f"its elements do not lie one after another (strides {x.strides})" if not x.flags.c_contiguous else \
+                   f"it begins at an address that is no multiple of {x.dtype.alignment} bytes"  # fmt: skip
+            raise ModelError(f"{lies}, and it is donated: the program writes into it where it lies", where=where, hint="give x.copy()")
         for other, y in given.items():
             if other != name and np.may_share_memory(x, y):
                 raise ModelError(f"it is donated, and input '{other}' lies in the same memory", where=where,

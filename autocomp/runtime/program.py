@@ -243,7 +243,10 @@ class Program:
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name, for names that are no identifiers too; of a donated input the array that was given. Raises ModelError on a
-        missing input, a wrong dtype or shape."""
+        missing or unknown input, a wrong dtype or shape."""
+        if len(feed) > len(self._inputs):
+            unknown = next(name for name in feed if name not in self._inputs)
+            raise ModelError(f"has no input '{unknown}'", where=self.name, hint=f"inputs: {', '.join(self._inputs)}")
         if not self._copied:
             return self._running().run(feed)
         check_copied(self._copied.values(), feed)

@@ -192,7 +192,7 @@ def test_shape_from_data_names_the_input() -> None:
         load_onnx(m)
     assert str(e.value) == (
         "node 0 (Reshape): operand 1 must be known while compiling, but is computed from the graph input 's'\n"
-        "  next: bind the value: inputs={'s': array}"
+        "  next: bind the value: load_onnx(model, inputs={'s': array})"
     )
     assert load_onnx(m, inputs={"s": np.asarray([3, 2])}).outputs[0][1].type.shape == (3, 2)
 

@@ -12,6 +12,7 @@ from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx import load_onnx
 from autocomp.ir.places import short
 from autocomp.ir.reference import evaluate
+from autocomp.ir.types import F32, TensorType
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5.5
 
@@ -108,6 +109,19 @@ def test_names_of_all_kinds(names):
     first, second, out = names
     m = model([helper.make_node("Sub", [first, second], [out])], {first: X, second: 2 * X}, [out])
     np.testing.assert_array_equal(autocomp.optimize(m, target="cpu").run({first: X, second: 2 * X})[out], -X)
+
+
+def test_an_initializer_that_is_an_input_is_one_where_the_caller_gives_it():
+    """Else it is a constant, and a call with another value for it is refused: its result would be the default's."""
+    m = model([helper.make_node("Add", ["x", "d"], ["y"])], {"x": X, "d": X}, ["y"], [numpy_helper.from_array(3 * X, "d")])
+    run = lambda feed, **inputs: autocomp.optimize(load_onnx(m, inputs=inputs), target="cpu").run(feed)["y"]
+    np.testing.assert_array_equal(run({"x": X}), 4 * X)
+    with pytest.raises(ModelError, match="g: has no input 'd'\n  next: inputs: x"):
+        run({"x": X, "d": X})
+    np.testing.assert_array_equal(run({"x": X, "d": X}, d=TensorType(F32, (3, 4))), 2 * X)
+    np.testing.assert_array_equal(run({"x": X}, d=5 * X), 6 * X)
+    with pytest.raises(ModelError, match="model 'g': has no input 'e'\n  next: inputs: x, d"):
+        run({"x": X}, e=X)
 
 
 def test_one_output_twice_is_refused():

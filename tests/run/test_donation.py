@@ -94,7 +94,9 @@ def test_memory_that_cannot_be_written_is_refused():
     fixed, at = CACHE.copy(), np.array([0])
     fixed.flags.writeable = False
     wide = np.zeros((2, 3, 16, 16), "f4")
-    for cache, why in ((fixed, "read-only"), (wide[..., ::2], "do not lie one after another"), (CACHE.tolist(), "wants")):
+    apart = np.ndarray(CACHE.shape, "f4", np.zeros(CACHE.nbytes + 1, "u1"), 1)
+    for cache, why in ((fixed, "read-only"), (wide[..., ::2], "do not lie one after another"), (CACHE.tolist(), "wants"),
+                       (apart, "an address that is no multiple of 4 bytes")):  # fmt: skip
         with pytest.raises(ModelError, match=why):
             program(ROW, at, cache)
     cache = CACHE.copy()

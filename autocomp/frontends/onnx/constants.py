@@ -44,7 +44,7 @@ class ValueNeeded(UnsupportedOp):
             f"{what} must be known while compiling, but is computed from the graph input{'s' if len(inputs) > 1 else ''} "
             + ", ".join(f"'{n}'" for n in inputs),
             where=where,
-            hint=f"bind the value: inputs={{'{inputs[0]}': array}}",
+            hint=f"bind the value: load_onnx(model, inputs={{'{inputs[0]}': array}})",
         )
 
 

@@ -64,7 +64,11 @@ class Importer:
         """The whole graph. Raises ModelError and UnsupportedOp, each naming the node."""
         g = self.model.proto.graph
         scope = Scope(self.model.opsets)
-        self.names.update(dict.fromkeys({v.name for v in g.input} - {t.name for t in g.initializer}, 1))
+        unknown = sorted(set(self.inputs) - {v.name for v in g.input})
+        if unknown:
+            raise ModelError(f"has no input '{unknown[0]}'", where=f"model '{self.model.name}'",
+                             hint=f"inputs: {', '.join(v.name for v in g.input)}")  # fmt: skip
+        self.names.update(dict.fromkeys({v.name for v in g.input} - ({t.name for t in g.initializer} - set(self.inputs)), 1))
         self._initializers(g, scope, self.model.raw)
         for v in g.input:
             if v.name not in scope.values:
@@ -86,12 +90,15 @@ class Importer:
         return replace(graph, locations={n: w for n, w in self.locations.items() if n in live})
 
     def _initializers(self, g: onnx.GraphProto, scope: Scope, raw: Mapping[int, Raw] | None = None) -> None:
-        """Bind initializers to parameters. Large ones, whose data are outside of the message, are read when they are needed."""
+        """Bind initializers to parameters, but those of inputs that the caller gives a type or a value: they are what these default to.
+        Large ones, whose data are outside of the message, are read when they are needed."""
         raw = raw or {}
         for i, t in enumerate(g.initializer):
             where = f"initializer '{t.name}'"
             if not t.name:
                 raise ModelError("has no name", where="initializer")
+            if g is self.model.proto.graph and t.name in self.inputs:
+                continue
             dtype, shape, load = tensor_loader(t, self.model.folder, where, raw.get(i))
             if shape == ():
                 node = self.constants.node(load(), t.name)
@@ -117,12 +124,13 @@ class Importer:
         if kind == "optional_type" and v.name in self.inputs:
             return None
         if kind is None:
-            raise ModelError("declares no type", where=where, hint=f"give it: inputs={{'{v.name}': TensorType(F32, (1, 3))}}")
+            raise ModelError("declares no type", where=where,
+                             hint=f"give it: load_onnx(model, inputs={{'{v.name}': TensorType(F32, (1, 3))}})")  # fmt: skip
         if kind != "tensor_type":
             raise UnsupportedOp(
                 f"is a {kind.removesuffix('_type')}, whose length must be known while compiling",
                 where=where,
-                hint=f"give its elements' types: inputs={{'{v.name}': [TensorType(F32, (1, 3)), ...]}}",
+                hint=f"give its elements' types: load_onnx(model, inputs={{'{v.name}': [TensorType(F32, (1, 3)), ...]}})",
             )
         return self._declared(v, where)
 
@@ -142,7 +150,7 @@ class Importer:
             raise UnsupportedOp(
                 "declares no shape",
                 where=where,
-                hint=f"give it: inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}}",
+                hint=f"give it: load_onnx(model, inputs={{'{v.name}': TensorType({dtype.name.upper()}, (...))}})",
             )
         shape = tuple(self._dim(d, f"{v.name}_{i}", where) for i, d in enumerate(t.shape.dim))
         node = self.builder.input(v.name, _believed(TensorType(dtype, shape), where))
