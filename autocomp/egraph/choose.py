@@ -252,22 +252,22 @@ def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candi
     """Candidates in the order of their prices once the best are counted. A candidate is counted only when none that is counted is cheaper
     than its price by tiles: counts raise prices, but for those far above (`over_count`), which are not looked for. Once no counts are
     left, the others stand behind as they were ranked."""
-    counted: list[tuple[float, int, Cost, Candidate]] = []
+    known: list[tuple[float, int, Cost, Candidate]] = []
     read = demand.work.read
     for n, (cost, c) in enumerate(ranked):
-        while counted and (counted[0][0] <= cost.seconds or not counts.left):
-            _, _, known, best = heappop(counted)
-            yield known, best
+        while known and (known[0][0] <= cost.seconds or not counts.left):
+            _, _, own, best = heappop(known)
+            yield own, best
         if not counts.left:
             yield cost, c
             continue
         counts.left -= 1
-        known = _counted(kernel, c.schedule, cost, chip, issued, read)
-        heappush(counted, (known.seconds, n, known, c))
-    yield from ((known, best) for _, _, known, best in sorted(counted, key=lambda x: x[:2]))
+        own = counted(kernel, c.schedule, cost, chip, issued, read)
+        heappush(known, (own.seconds, n, own, c))
+    yield from ((own, best) for _, _, own, best in sorted(known, key=lambda x: x[:2]))
 
 
-def _counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues, read: float) -> Cost:
+def counted(kernel: Kernel, s: Schedule, cost: Cost, chip: Chip, issued: Issues, read: float) -> Cost:
     """The price of a schedule by what is printed of it, where that is counted; of one that splits a reduction, its first piece's. `read`:
     bytes that the kernel reads of its inputs."""
     try:

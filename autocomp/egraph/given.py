@@ -11,6 +11,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.work import Cost
+from autocomp.egraph.choose import counted
 from autocomp.errors import AutocompError, IllegalTransform
 from autocomp.ir.body import bound_axes
 from autocomp.ir.kernel import Kernel, KernelGraph
@@ -72,7 +73,9 @@ def _checked(k: Kernel, s: Schedule, printer: Printer, options: Options) -> tupl
                                hint="leave out the clause that cuts or reorders these axes")  # fmt: skip
     for piece, own in pieces(k, s):
         printer.admit(piece, own)
-    return s, pricer(demand_of(k), printer.chip, k)(s)
+    demand = demand_of(k)
+    cost, issued = pricer(demand, printer.chip, k)(s), getattr(printer, "issued", None)
+    return s, cost if issued is None else counted(k, s, cost, printer.chip, issued, demand.work.read)
 
 
 def _idle(k: Kernel, s: Schedule, printer: Printer) -> list[str]:
@@ -80,6 +83,7 @@ def _idle(k: Kernel, s: Schedule, printer: Printer) -> list[str]:
     plain = Schedule()
     less = {f.name: replace(s, **{f.name: getattr(plain, f.name)}) for f in fields(s)
             if f.name not in ("tile", "split", "join", "roles", "workers", "directives") and getattr(s, f.name) != getattr(plain, f.name)}
+    less |= {"warp_specialise": replace(s, roles=plain.roles, workers=plain.workers)} if s.roles != plain.roles else {}
     less |= {d: replace(s, directives=tuple(x for x in s.directives if x != d)) for d in s.directives}
     code = _code(k, s, printer)
     return [name for name, t in less.items() if _code(k, t, printer) == code]

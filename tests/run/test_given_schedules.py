@@ -79,6 +79,8 @@ def test_what_changes_nothing_is_said():
     text = "tile i0 64, i1 64, r0 32 | stages 3 | threads 128 | skew 1 0, 0 1 | pdl | load_c | tma_store"
     program = autocomp.optimize(gemm(512, 512, 512), target="cuda:h200", schedule={"matmul": text})
     assert "of what was given for matmul, this changes nothing: skew, " in program.explain()
+    program = autocomp.optimize(CHAIN, schedule={"matmul_relu": "tile i0 8 | warp_specialise 2"})
+    assert "of what was given for matmul_relu, this changes nothing: warp_specialise" in program.explain()
 
 
 def test_what_a_directive_saves_is_what_leaving_its_rule_out_costs():
@@ -94,3 +96,13 @@ def test_what_a_directive_saves_is_what_leaving_its_rule_out_costs():
     assert "mma_row_sums: directives/mma-row-sums, saves " in program.explain(why=k.name)
     without = autocomp.optimize(attention(8, 16, 2048, 64), target="cuda:h200", without=["directives/mma-row-sums"])
     assert without.predicted >= program.predicted
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:h200", "maca:c500", "ascend:910b1"])
+def test_the_chosen_schedule_by_hand_has_its_price(target):
+    """Also where the chosen one was priced by what is printed: `explain --schedule` compares the two."""
+    for text in (CHAIN, graph({"x": "f32[4000, 777]"}, "%0 = tanh(x)")):
+        chosen = autocomp.optimize(text, target=target)
+        given = autocomp.optimize(text, target=target, schedule={k.name: k.schedule for k in chosen.kernels})
+        assert given.predicted == pytest.approx(chosen.predicted, rel=1e-6)
+        assert [k.bound for k in given.kernels] == [k.bound for k in chosen.kernels]
