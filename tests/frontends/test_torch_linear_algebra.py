@@ -44,6 +44,9 @@ CASES = {
     "inverse that swaps rows": (lambda a: LA.inv(a * (1 - torch.eye(4))), [(4, 4)]),
     "solution": (lambda a, b: (LA.solve(a, b), LA.solve(a.mT, b.mT, left=False)), [(5, 5), (5, 3)]),
     "solution of a vector": (LA.solve, [(6, 6), (6,)]),
+    "batches of one side": (lambda a, b: (LA.solve(a, b), LA.solve(a[0], b[0].expand(3, 4, 4)), LA.solve(a, b[0, 0, :, 0]),
+                                          LA.solve_triangular(a[0] + 3 * torch.eye(4), b, upper=True), LA.solve(a, b.mT, left=False),
+                                          torch.cholesky_solve(b[0], LA.cholesky(positive(a)))), [(3, 4, 4), (2, 1, 4, 4)]),
     "determinant": (lambda a: (LA.det(a), *LA.slogdet(a), LA.det(a[:1, :1])), [(5, 5)]),
     "determinant of a singular matrix": (lambda a: (LA.det(a * 0), *LA.slogdet(a * 0), LA.det(a * torch.tensor([1.0, 0, 1])),
                                                     LA.det(a[:1].expand(3, 3))), [(3, 3)]),
@@ -72,5 +75,7 @@ def test_compiled():
 
 
 def test_what_is_refused():
-    with pytest.raises(UnsupportedOp, match="batches are alike in both"):
-        load_torch(Called(LA.solve).eval(), (matrices(2, 3, 3), matrices(3, 2)))
+    n = torch.export.Dim("n", min=2)
+    exported = torch.export.export(Called(LA.inv).eval(), (matrices(3, 3),), dynamic_shapes=(({0: n, 1: n},),))
+    with pytest.raises(UnsupportedOp, match=r"f32\[n, n\][^$]*matrices are square, not empty, of known size"):
+        load_torch(exported)

@@ -1,6 +1,5 @@
 """Factorisations and systems of equations of torch as the op `loop`, a column or a row a step: Cholesky, triangular systems, and
-elimination with the largest pivot (Gauss and Jordan) for inverses, solutions and determinants. Matrices [.., n, n]; batches are alike in
-all operands.
+elimination with the largest pivot (Gauss and Jordan) for inverses, solutions and determinants. Matrices [.., n, n].
 
 What torch raises for (no positive definite matrix, a singular one) gives NaN or infinities.
 """
@@ -10,6 +9,7 @@ from __future__ import annotations
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
+from autocomp.ir.ops.pointwise import broadcast_shapes
 from autocomp.ir.types import F32, F64, I64, Dim
 
 
@@ -26,6 +26,12 @@ def _at(x: Node, c: Call, axis: int) -> Node:
     shape = [*x.type.shape]
     shape.insert(len(shape) + 1 + axis, 1)
     return c.op("reshape", x, shape=tuple(shape))
+
+
+def _batched(c: Call, *xs: Node) -> list[Node]:
+    """Matrices [.., n, m] with the batches of all of them."""
+    batch = broadcast_shapes("a system of equations", *(x.type.shape[:-2] for x in xs))
+    return [c.op("broadcast", x, shape=(*batch, *x.type.shape[-2:])) if x.type.shape[:-2] != batch else x for x in xs]
 
 
 def _turned(c: Call, x: Node) -> Node:
@@ -77,8 +83,7 @@ def triangular(c: Call, a: Node, b: Node, *, upper: bool, left: bool = True, uni
     if not left:
         return _turned(c, triangular(c, _turned(c, a), _turned(c, b), upper=not upper, unitriangular=unitriangular))
     n = _checked(c, a)
-    if b.type.shape[:-1] != a.type.shape[:-1]:
-        raise c.refuse(f"of {a.type} and {b.type}", "batches are alike in both")
+    a, b = _batched(c, a, b)
     places, order = _numbers(c, n), _numbers(c, n, upper)
     zero = c.b.const(0, a.type.dtype)
     rows = [c.op("gather", _to_front(c, x), order, axis=0) if upper else _to_front(c, x) for x in (a, b)]
@@ -162,15 +167,13 @@ def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node | Non
 
 @row("_linalg_solve_ex")
 def solution(c: Call, a: Node, b: Node, *, left: bool = True, check_errors: bool = False) -> tuple[Node | None, ...]:
-    """A X = B, or X A = B."""
-    vector = b.type.rank == a.type.rank - 1 and b.type.shape == a.type.shape[:-1]
-    b = _at(b, c, -1) if vector else b
-    if b.type.rank != a.type.rank or b.type.shape[:-2] != a.type.shape[:-2] or (vector and not left):
-        raise c.refuse(f"of {a.type} and {b.type}", "batches are alike in both")
+    """A X = B, or X A = B. B is vectors [.., n] where it has the shape of A without its columns, or is one [n]."""
+    vector = b.type.rank == 1 or b.type.shape == a.type.shape[:-1]
+    a, b = _batched(c, a, _at(b, c, -1) if vector else b)
     x = _eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))[0]
     assert x is not None
     x = x if left else _turned(c, x)
-    return c.op("reshape", x, shape=b.type.shape[:-1]) if vector else x, None, None, None
+    return c.op("reshape", x, shape=x.type.shape[:-1]) if vector else x, None, None, None
 
 
 @row("_linalg_det")
