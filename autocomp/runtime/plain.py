@@ -52,6 +52,14 @@ class _Ready(NamedTuple):
     like: list[Any]
 
 
+class _Short(NamedTuple):
+    """What calls need of a `_Ready` whose frames are its own and whose results are all torch's: slots of outputs with such tensors."""
+
+    key: Sizes
+    outputs: tuple[tuple[int, Any], ...]
+    free: list[Frame]
+
+
 class Plain:
     """For any thread: a call has a frame that no other has meanwhile."""
 
@@ -72,6 +80,7 @@ class Plain:
         others = {*self._names, *(t for _, t in calls.outputs)}
         self._views = [(index[t], index[of]) for t, of in executor.slots.views.items() if of in others]
         self._ready: dict[tuple[Shape, ...], _Ready] = {}  # by the shapes of inputs with open sizes
+        self._short: dict[tuple[Shape, ...], _Short] = {}  # those of them that `_for_torch` calls
 
     @staticmethod
     def of(executor: HostExecutor) -> Plain | None:
@@ -142,32 +151,41 @@ class Plain:
                     free.append(frame)
         except (MemoryError, RuntimeError):  # of torch: no memory, or a mode in which tensors have none
             return None
-        if of_torch and status == 0 and free is not None and not shapes and self._pack is not None and not self._views:
-            executor.plain = self._fixed(executor, ready) or executor.plain
+        if of_torch and status == 0 and free is not None and self._pack is not None and None not in ready.like:
+            self._short[shapes] = _Short(ready.key, tuple((o.slot, x) for o, x in zip(ready.outputs, ready.like)), free)
+            if executor.plain is self:
+                executor.plain = self._for_torch(executor)
         return out if status in (0, FEWER) else None
 
-    def _fixed(self, executor: HostExecutor, ready: _Ready) -> Callable[[HostExecutor, tuple[Any, ...]], list[Any] | None] | None:
-        """`__call__` for torch's tensors of the one set of sizes, with all that it would look up in variables: three quarters of its time.
-        What is not so goes there. None where a result has memory other than torch's."""
-        if None in ready.like:
-            return None
-        tensors, tensor, empty_like, pack, free = tuple(self._tensors), self._tensor, self._empty_like, self._pack, ready.free
-        start, key, outputs = executor.library.start, ready.key, tuple((o.slot, x) for o, x in zip(ready.outputs, ready.like))
-        assert pack is not None and free is not None
+    def _for_torch(self, executor: HostExecutor) -> Callable[[HostExecutor, tuple[Any, ...]], list[Any] | None]:
+        """`__call__` for torch's tensors of sizes that were called before, with all that it would look up in variables: three quarters of
+        its time. What is not so goes there."""
+        tensors, tensor, empty_like, pack, views = tuple(self._tensors), self._tensor, self._empty_like, self._pack, tuple(self._views)
+        start, short = executor.library.start, self._short
+        assert pack is not None
 
         def call(executor: HostExecutor, args: tuple[Any, ...]) -> list[Any] | None:
             if len(args) != len(tensors) or executor.poison:
                 return self(executor, args)
             pointers: list[int] = []
+            shapes: tuple[Shape, ...] = ()
             try:
                 for x, (dtype, shape, within) in zip(args, tensors):
-                    if type(x) is not tensor or x.dtype is not dtype or x.shape != shape or not x.is_cpu or not x.is_contiguous():
+                    if type(x) is not tensor or x.dtype is not dtype or not x.is_cpu or not x.is_contiguous():
+                        return self(executor, args)
+                    if shape is None:
+                        shapes = (*shapes, x.shape)
+                    elif x.shape != shape:
                         return self(executor, args)
                     if x.requires_grad or x.is_neg() or not (at := x.data_ptr()) or at & within:
                         return self(executor, args)
                     pointers.append(at)
             except Exception:  # whatever a tensor without memory raises
                 return None
+            known = short.get(shapes)
+            if known is None:
+                return self(executor, args)
+            key, outputs, free = known
             try:
                 frame = free.pop()
             except IndexError:
@@ -182,6 +200,8 @@ class Plain:
                     if not at:
                         return None
                     out.append(made)
+                for slot, of in views:
+                    table[slot] = table[of]
                 status = start(frame.entry)
                 if status == FEWER:
                     executor.say(executor.library.ended(status, frame))
@@ -262,8 +282,9 @@ class Plain:
         bytes_ = [prod(n) * t.dtype.bytes for n, t in zip(sizes, types)]
         outputs = (_Output(slot, n, t.dtype.numpy, b <= SMALL, SMALL < b <= MIDDLE) for slot, n, t, b in zip(slots, sizes, types, bytes_))
         key = executor.key(values)
-        own = not shapes and executor.need(key) <= OWN
+        own = executor.need(key) <= OWN
         if len(self._ready) >= LAYOUTS:
             self._ready.clear()
+            self._short.clear()
         ready = self._ready[shapes] = _Ready(key, tuple(outputs), [] if own else None, [])
         return ready

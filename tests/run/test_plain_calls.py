@@ -91,7 +91,7 @@ def test_tensors_of_torch(program, ways):
     x = torch.from_numpy(X)
     for _ in range(2):  # the second one by what the first has found
         assert all(map(torch.equal, program(x, x + 1), (x - (x + 1), x * (x + 1))))
-    assert not ways and program.executor.plain.__qualname__ == "Plain._fixed.<locals>.call"
+    assert not ways and program.executor.plain.__qualname__ == "Plain._for_torch.<locals>.call"
     negative = torch.complex(torch.zeros(6, 5), x).conj().imag
     assert negative.is_neg()
     for odd, want in ((negative, -x), (x.T.contiguous().T, x), (torch.nn.Parameter(x, requires_grad=False), x)):
@@ -136,6 +136,26 @@ def test_results_of_any_size_are_the_callers_own(ways, n, dtype):
     for (a, b), y in zip(kept, (x, x + 1, x + 2, x), strict=True):
         assert a.device.type == "cpu"
         assert torch.equal(a, -y) and torch.equal(b, y > 3)
+
+
+def test_tensors_of_torch_of_open_sizes(ways, monkeypatch):
+    """Sizes that were called before take what that call has found, frames included; those kept are few."""
+    torch = pytest.importorskip("torch")
+    from autocomp.runtime.plain import LAYOUTS, Plain
+
+    program = autocomp.optimize(OPEN, threads=1)
+    y, found, made = torch.arange(3.0), [], Plain._made_ready
+    monkeypatch.setattr(Plain, "_made_ready", lambda self, e, args, shapes: found.append(shapes) or made(self, e, args, shapes))
+    for n in (4, 1, 7, 4, 100, 7, *range(1, LAYOUTS + 2), LAYOUTS + 1):
+        x = torch.full((n, 3), n / 50)
+        a, b = program(x, y)
+        torch.testing.assert_close(a, (x * y).exp())
+        assert torch.equal(b, x * y)
+        assert program.executor.plain.__qualname__ == "Plain._for_torch.<locals>.call"
+    assert not ways and len(found) == LAYOUTS + 2
+    for bad in (torch.zeros(101, 3), torch.zeros(0, 3), torch.zeros(4, 2), torch.zeros(3)):
+        with pytest.raises(ModelError):
+            program(bad, y)
 
 
 def test_open_sizes(ways):
