@@ -29,8 +29,8 @@ from autocomp.targets.source import KernelSource, TensorMap
 MODEL = include() / "simt"
 INCLUDE = {"cuda": [MODEL, of_target("simt")], "maca": [MODEL / "maca", MODEL, of_target("maca"), of_target("simt")]}
 # Arrays' bounds and alignment trap; nothing else of the sanitizer costs compile time here.
-FLAGS = ["-std=c++17", "-fPIC", "-O1", "-w", "-ffp-contract=off", "-fsanitize=bounds,alignment", "-fsanitize-undefined-trap-on-error",
-         "-ftrivial-auto-var-init=pattern"]  # fmt: skip
+OWN = ["-std=c++17", "-fPIC", "-w", "-ffp-contract=off"]
+FLAGS = [*OWN, "-O1", "-fsanitize=bounds,alignment", "-fsanitize-undefined-trap-on-error", "-ftrivial-auto-var-init=pattern"]
 # every access of a kernel is told to the model, which has the functions that are called so; a frame touches each of its pages in order, so
 # that one which is too large for a thread's stack meets the page below it
 WATCHED = ["-fsanitize=thread", "-fno-threadsafe-statics", "-fstack-clash-protection"]
@@ -67,7 +67,7 @@ FACTORS = STORED | {"tf32": "ac_tf32"}  # of a warpgroup's products
 def compile_model(folder: Path) -> Path:
     """The model itself as an object file in a folder. It is the same for all programs: it is compiled once, and kept in the cache."""
     out = folder / "simt_model.o"
-    kept_object(out, MODEL / "simt_model.cpp", [*FLAGS, "-O2"], [f"-I{MODEL}"])
+    kept_object(out, MODEL / "simt_model.cpp", [*OWN, "-O2"], [f"-I{MODEL}"])
     return out
 
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simt {
@@ -19,15 +20,21 @@ class Extents {
   }
 
   // A tensor that launches get from now on
-  void argument(const unsigned char *at, size_t bytes, const char *name) { tensors.push_back({at, long(bytes), name}), last = nullptr; }
-  void forget() { tensors.clear(), last = nullptr; }
+  void argument(const unsigned char *at, size_t bytes, const char *name) { tensors.push_back({at, long(bytes), name}), last = before = nullptr; }
+  void forget() { tensors.clear(), last = before = nullptr; }
 
-  // What is wrong about an access, "" where nothing is
-  std::string access(const void *p, long bytes, bool write) {
+  // Whether one tensor holds all that is touched
+  bool hold(const void *p, long bytes) {
     const auto *at = static_cast<const unsigned char *>(p);
-    if (last && last->holds(at, bytes)) return {};
+    if (last && last->holds(at, bytes)) return true;
+    if (before && before->holds(at, bytes)) return std::swap(last, before), true;
     for (const Tensor &t : tensors)
-      if (t.holds(at, bytes)) return last = &t, std::string();
+      if (t.holds(at, bytes)) return before = last, last = &t, true;
+    return false;
+  }
+  // What is wrong about an access that no tensor holds, "" where it is none of launches' memory
+  std::string outside(const void *p, long bytes, bool write) const {
+    const auto *at = static_cast<const unsigned char *>(p);
     const Tensor *near = nullptr;
     for (const Tensor &t : tensors) {
       const bool meets = at < t.at + t.bytes && t.at < at + bytes, together = room_of(at) && room_of(at) == room_of(t.at);
@@ -55,6 +62,6 @@ class Extents {
 
   std::map<const unsigned char *, Room> rooms;
   std::vector<Tensor> tensors;
-  const Tensor *last = nullptr;  // that was touched: most accesses follow one of the same
+  const Tensor *last = nullptr, *before = nullptr;  // that were touched: most accesses follow others of the same
 };
 }  // namespace simt

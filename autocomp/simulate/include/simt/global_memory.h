@@ -47,8 +47,12 @@ class Global {
     const auto *place = static_cast<const unsigned char *>(p);
     const size_t at = in->first + (place - in->at);
     for (size_t i = at; i < at + bytes && place + (i - at) < in->at + in->bytes; ++i) {
-      if (order.writer(i) != NOBODY) continue;  // what was before is behind that write
       const auto &page = writes[(i - Order::GLOBAL) / Order::PAGE];
+      if (!page && (write ? reads.empty() : !in->empty)) {  // no other block did anything to this page
+        i |= Order::PAGE - 1;
+        continue;
+      }
+      if (order.writer(i) != NOBODY) continue;  // what was before is behind that write
       const Past *const w = page && page[i % Order::PAGE].block >= 0 ? &page[i % Order::PAGE] : nullptr;
       if (!w && !write && in->empty) return "global memory is read that nobody has written: " + byte(i);
       if (w && !behind(v, *w)) {

@@ -122,8 +122,10 @@ class Order {
     Findings found;
     in_global = at >= GLOBAL;
     const size_t end = in_global ? at + bytes : std::min(at + bytes, cells.size());
+    Cell *row = nullptr;
     for (size_t i = at; i < end; ++i) {
-      Cell &c = cell(i);
+      row = !row || (in_global && i % PAGE == 0) ? &cell(i) : row + 1;
+      Cell &c = *row;
       if (i == at || !c.same(was)) {  // neighbours have mostly the same past
         was = c;
         found.twice = nullptr, found.spoilt.clear();
@@ -139,6 +141,7 @@ class Order {
     }
     return {};
   }
+  bool doubtful() const { return !doubts.empty(); }
   // Threads may write the same value twice (waves that hold the same elements do). To be called when the writes have been done.
   std::string settled() {
     for (const Doubt &d : doubts)

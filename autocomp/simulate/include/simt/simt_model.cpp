@@ -86,7 +86,6 @@ struct Team {
 
 // Tensor memory of a block. Products are the work of one engine; a load is its warp's first thread's, at the time of the fence behind it.
 struct Tensor {
-  uint32_t words[SIMT_LANES][SIMT_COLUMNS];
   int first = 0, taken = 0;  // columns
   bool left_off = false;     // no more may be taken
   std::vector<simt_tensor_product> products;
@@ -101,6 +100,7 @@ constexpr simt::Time UNFENCED = ~0u;
 long block_number;
 simt::Counted counted;
 Tensor tensor;
+uint32_t tensor_words[SIMT_LANES][SIMT_COLUMNS];
 
 const simt_launch *launch;
 std::vector<Lane> lanes;
@@ -234,8 +234,10 @@ void spoil() {
 }
 // An access of global memory by work `t` of an agent, which the current thread begins
 void global_touched(uint16_t agent, simt::Time t, const void *p, long bytes, bool write) {
-  const std::string outside = extents.access(p, bytes, write);
-  if (!outside.empty()) simt_fail(outside.c_str());
+  if (!extents.hold(p, bytes)) {
+    const std::string what = extents.outside(p, bytes, write);
+    if (!what.empty()) simt_fail(what.c_str());
+  }
   if (launch->overlaps && !simt::Order::knows(view(), earlier, 1) && (extents.written(p) || global.follows(p)))
     simt_fail("global memory is touched before earlier launches are waited for");
   conflict(global.access(view(), agent, t, p, bytes, write));
@@ -394,7 +396,6 @@ void prepare(int threads) {
   named.assign(16 * launch->cluster + 1, {});
   products.assign(teams.size(), {});
   tensor = {};
-  memset(tensor.words, 0xff, sizeof tensor.words);
   tensor.written.assign(SIMT_COLUMNS, 0), tensor.loads.assign(waves.size(), std::vector<simt::Time>(SIMT_COLUMNS));
   barriers.clear();
   alive = threads;
@@ -598,7 +599,7 @@ static void one_arrival(Barrier &b) {
   advance(b);
 }
 static void tensor_done(size_t upto) {
-  for (; tensor.done < upto; ++tensor.done) tensor.products[tensor.done].run(tensor.products[tensor.done], tensor.words);
+  for (; tensor.done < upto; ++tensor.done) tensor.products[tensor.done].run(tensor.products[tensor.done], tensor_words);
 }
 static void arrive(Barrier &b) {
   arrived();
@@ -684,14 +685,22 @@ void simt_asked(const unsigned char *piece) {
   under_way[at] = warp + 1;
   asked[warp].push_back(at);
 }
-static inline void touched(const void *p, long bytes, bool write) {
-  const auto *place = static_cast<const unsigned char *>(p);
-  if (size_t(place - stacks) < stack_count * STACK || quiet || !running) return;  // most are of a thread's own
-  conflict(order.settled());
+// the model's own: where threads read their numbers
+static inline bool of_model(const unsigned char *place) {
+  return size_t(place - reinterpret_cast<unsigned char *>(lanes.data())) < lanes.size() * sizeof(Lane) ||
+         size_t(place - reinterpret_cast<unsigned char *>(&simt_block)) < sizeof simt_block;
+}
+static __attribute__((noinline)) void touched_of_block(const unsigned char *place, long bytes, bool write) {
+  if (quiet || !running || of_model(place)) return;
+  if (order.doubtful()) conflict(order.settled());
   const size_t at = place - smem;
-  if (at >= shared_bytes) return global_touched(view().self, view().now, p, bytes, write);
+  if (at >= shared_bytes) return global_touched(view().self, view().now, place, bytes, write);
   lanes[current].wrote |= write;
   conflict(order.access(view(), view().self, view().now, at, bytes, write));
+}
+static inline void touched(const void *p, long bytes, bool write) {
+  const auto *place = static_cast<const unsigned char *>(p);
+  if (size_t(place - stacks) >= stack_count * STACK) touched_of_block(place, bytes, write);  // most are of a thread's own
 }
 void simt_touched(const void *p, long bytes, bool write) { touched(p, bytes, write); }
 void simt_lane_touched(int lane, const void *p, int bytes, bool write) {
@@ -801,6 +810,7 @@ void simt_tensor_alloc(unsigned char *place, int columns) {
     if (ask.columns < 32 || ask.columns > SIMT_COLUMNS || ask.columns & (ask.columns - 1)) simt_fail("tensor memory comes in powers of two of columns");
     if (launch->cluster > 1 || tensor.taken || tensor.left_off) simt_fail("a block takes tensor memory again, or in a cluster");
     tensor.left_off = true, tensor.taken = ask.columns, tensor.first = SIMT_COLUMNS - ask.columns;
+    memset(tensor_words, 0xff, sizeof tensor_words);
     simt_lane_touched(0, ask.place, 4, true);
     __builtin_memcpy(ask.place, &tensor.first, 4);
   });
@@ -834,7 +844,7 @@ void simt_tensor_load(unsigned at, int columns, uint32_t *row) {
       for (int c = first; c < first + ask.columns; ++c)
         if (tensor.written[c] && (thread >= tensor.views.size() || !simt::Order::knows(tensor.views[thread], tensor.engine, tensor.written[c])))
           simt_fail("sums are loaded before their products are done, or without a fence behind the wait for them");
-      __builtin_memcpy(mine.row, &tensor.words[warp % 4 * 32 + lane][first], 4 * ask.columns);
+      __builtin_memcpy(mine.row, &tensor_words[warp % 4 * 32 + lane][first], 4 * ask.columns);
     }
     for (int c = first; c < first + ask.columns; ++c) tensor.loads[warp][c] = UNFENCED;
   });
