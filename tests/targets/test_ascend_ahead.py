@@ -88,7 +88,7 @@ def test_attention_with_one_slot(stages, tmp_path):
     program.executor = executor = AscendExecutor(program, tmp_path, blocks=2)
     program.verify(seed=fresh.seed())
     counts = Counter(e.name for e in executor.events()[0])
-    assert counts[b"LoadData"] < 8 * counts[b"Mmad"]  # twelve where each took one row of fractals
+    assert counts[b"LoadData"] < 3 * counts[b"Mmad"]  # most sides of a product come in one instruction: twelve where bands take one each
     text = program.printed[call.kernel.name].text
     assert text.index("Cast(p_n_out") < text.index("ac_row_sum(l")  # the cube waits for weights, not for their sums
     assert "ac_scaled_sum(o" in text and "ac_Mul_stat(o" not in text  # the sums so far are scaled as the next ones are added

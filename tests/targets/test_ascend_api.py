@@ -82,7 +82,7 @@ def test_other_architectures_have_other_names():
     check("void k() { MmadParams p; p.disableGemv = true; }", api("3510"))
     with pytest.raises(UnsupportedOp, match=r"DataCopyPad is not in .* 2002 \(310P\)"):
         check(text["softmax"], api("2002"), own_names())
-    with pytest.raises(UnsupportedOp, match=r"FixpipeParamsV220 is not in .* 3510 \(950PR"):
+    with pytest.raises(UnsupportedOp, match=r"SetFmatrix is not in .* 3510 \(950PR"):
         check(headers()["autocomp_ascend_cube.h"], api("3510"), own_names())
     check(headers()["autocomp_ascend.h"], api("3510"), own_names())
 
@@ -117,7 +117,8 @@ def test_every_row_names_its_file_and_numbers_their_page():
     ("model", "was", "by", "complaint"),
     [
         ("band", "p.n = n;", "p.n = n + 4096;", r"MmadParams.n is 41\d\d, which is not in 0..4095"),
-        ("band", "p.repeatTimes = n;", "p.repeatTimes = 0;", r"LoadData2DParams.repeatTimes is 0, which is not in 1..255"),
+        ("band", "p.channelSize = channels;", "p.channelSize = channels + 65536;", r"V2Pro.channelSize is 65\d\d\d, which is not"),
+        ("band", "SetFmatrix(1, rows,", "SetFmatrix(1, rows - 16,", r"more places than the image has|l1W is 0, which is not in 1..32767"),
         ("band", "p.dstNzMatrixStride = 1;", "p.dstNzMatrixStride = 0;", r"Nd2NzParams.dstNzMatrixStride is 0, which is not in 1..16384"),
         ("rows", "n < 64 ? 1 : n / 64", "n < 64 ? 1 : n / 64 + 256", r"repeatTime is \d+, which is not in 0..255"),
         ("rows", "p.blockCount = rows;", "p.blockCount = rows + 4096;", r"blockCount is \d+, which is not in 1..4095"),

@@ -99,6 +99,19 @@ AC_FN ac_fractals(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t fir
   p.ifTranspose = turn;
   LoadData(d, s, p);
 }
+#if __NPU_ARCH__ != 2002
+// `places` x `channels` elements of a matrix whose columns of fractals have `rows` rows, in one instruction: it is an image of one line in L1,
+// which a window of one place passes over. L0A gets bands of 16 places, turned bands of 16 channels; L0B bands along the places.
+template <typename T> AC_FN ac_image(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t places, uint32_t channels, uint32_t rows, bool turn) {
+  uint8_t none[4] = {0, 0, 0, 0};
+  SetFmatrix(1, rows, none, FmatrixMode::FMATRIX_LEFT);
+  LoadData3DParamsV2Pro p;
+  p.channelSize = channels;
+  p.enTranspose = turn;
+  p.extConfig = uint64_t(places) << 16 | channels;
+  LoadData(d, s, p);
+}
+#endif
 // A grid of `bands` x `along` fractals, which lie `band` and `step` fractals apart in L1 and band behind band in L0, in as few instructions
 // as its sides let: each takes up to 255 fractals at even distances.
 template <typename T>
@@ -126,13 +139,20 @@ AC_FN ac_squares(const ac_f32 &d, const ac_f32 &s, uint32_t n, uint32_t step, ui
 }
 #endif
 // First factor stored as [m, k], or as [k, m]; `rows`: of the tile in L1, in whole fractals as m and k are.
+#if __NPU_ARCH__ == 2002
 template <typename T> AC_FN ac_to_l0a(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
-  ac_grid(d, s, m / 16, k / ac_c0<T>(), 1, rows / 16, false);
+  ac_grid(d, s, m / 16, k / 16, 1, rows / 16, false);
 }
 template <typename T> AC_FN ac_to_l0a_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
   ac_grid(d, s, m / 16, k / 16, rows / 16, 1, true);
 }
-#if __NPU_ARCH__ != 2002
+#else
+template <typename T> AC_FN ac_to_l0a(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
+  ac_image(d, s, m, k, rows, false);
+}
+template <typename T> AC_FN ac_to_l0a_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t m, uint32_t k, uint32_t rows) {
+  ac_image(d, s, k, m, rows, true);
+}
 AC_FN ac_to_l0a_turned(const ac_f32 &d, const ac_f32 &s, uint32_t m, uint32_t k, uint32_t) {
   for (uint32_t r = 0; r < k / 16; ++r) ac_squares(d[r * 256], s[r * m * 16], m / 16, k / 8, 1);
 }
@@ -142,7 +162,11 @@ template <typename T> AC_FN ac_to_l0b(const LocalTensor<T> &d, const LocalTensor
   ac_grid(d, s, k / ac_c0<T>(), n / 16, rows / 16, 1, false);
 }
 template <typename T> AC_FN ac_to_l0b_turned(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k, uint32_t rows) {
+#if __NPU_ARCH__ == 2002
   ac_grid(d, s, k / 16, n / 16, 1, rows / 16, true);
+#else
+  ac_image(d, s, k, n, rows, false);
+#endif
 }
 // The same of bands of 16 rows: fractals lie in their order.
 template <typename T> AC_FN ac_to_l0b_bands(const LocalTensor<T> &d, const LocalTensor<T> &s, uint32_t n, uint32_t k) {

@@ -624,6 +624,20 @@ void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadDa
   model::LoadData(dst, src, loadDataParams);
 }
 template <typename T>
+void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2Pro &loadDataParams) {
+  static_assert(model::one_of<T, half, bfloat16_t, float>, "LoadData has no form for elements of this type");
+  model::called = "LoadData";
+  model::aligned("LoadData", "dst", dst.at, 512);
+  model::aligned("LoadData", "src", src.at, 32);
+  model::LoadData(dst, src, loadDataParams);
+}
+inline void SetFmatrix(int64_t l1H, int64_t l1W, uint8_t (&padList)[4], FmatrixMode fmatrixMode) {
+  model::called = "SetFmatrix";
+  model::within("SetFmatrix", "l1H", l1H, 1, 32767);
+  model::within("SetFmatrix", "l1W", l1W, 1, 32767);
+  model::SetFmatrix(uint16_t(l1H), uint16_t(l1W), padList, fmatrixMode);
+}
+template <typename T>
 void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &loadDataParams) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int32_t, uint32_t, int8_t, uint8_t>, "LoadDataWithTranspose has no form for elements of this type");
   model::called = "LoadDataWithTranspose";

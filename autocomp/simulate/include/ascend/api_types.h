@@ -10,6 +10,7 @@ enum class CMPMODE { LT, GT, EQ, LE, GE, NE };
 enum class SELMODE { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
 enum class ReduceOrder { ORDER_VALUE_INDEX, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
 enum class QuantMode_t { NoQuant, F322F16, F322BF16, DEQF16, VDEQF16, QF322B8_PRE, VQF322B8_PRE, REQ8, VREQ8 };
+enum class FmatrixMode { FMATRIX_LEFT, FMATRIX_RIGHT };
 enum class CacheMode { CACHE_MODE_DISABLE, CACHE_MODE_NORMAL };
 enum class CacheLine { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE };
 enum class DcciDst { CACHELINE_ALL, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
@@ -167,6 +168,17 @@ struct MmadParams {
   bool cmatrixSource = bool(0);
   bool cmatrixInitVal = bool(1);
   MmadParams() = default;
+};
+struct LoadData3DParamsV2Pro {
+  model::Number<uint16_t> channelSize{"LoadData3DParamsV2Pro.channelSize", 0, 0, 65535};
+  bool enTranspose = bool(0);
+  bool enSmallK = bool(0);
+  bool filterSizeW = bool(0);
+  bool filterSizeH = bool(0);
+  bool fMatrixCtrl = bool(0);
+  model::Number<uint64_t> extConfig{"LoadData3DParamsV2Pro.extConfig", 0, 0, 9223372036854775807ll};
+  model::Number<uint64_t> filterConfig{"LoadData3DParamsV2Pro.filterConfig", 1103823438081, 0, 9223372036854775807ll};
+  LoadData3DParamsV2Pro() = default;
 };
 struct FixpipeParamsV220 {
   model::Number<uint16_t> nSize{"FixpipeParamsV220.nSize", 0, 1, 4095};

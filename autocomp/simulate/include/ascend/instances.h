@@ -10,6 +10,7 @@
   INSTANCE void DataCopy<T>(const LocalTensor<T> &, const GlobalTensor<T> &, int64_t);                                                                \
   INSTANCE void InitConstValue<T>(const LocalTensor<T> &, const InitConstValueParams<T> &);                                                           \
   INSTANCE void LoadData<T>(const LocalTensor<T> &, const LocalTensor<T> &, const LoadData2DParams &);                                                \
+  INSTANCE void LoadData<T>(const LocalTensor<T> &, const LocalTensor<T> &, const LoadData3DParamsV2Pro &);                                           \
   INSTANCE void Mmad<float, T, T>(const LocalTensor<float> &, const LocalTensor<T> &, const LocalTensor<T> &, const MmadParams &);
 #define COPIED(T)                                                                                                                                     \
   INSTANCE void Duplicate<T>(const LocalTensor<T> &, const T &, int64_t);                                                                             \

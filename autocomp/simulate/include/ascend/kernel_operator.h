@@ -615,6 +615,32 @@ template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T
     for (long x = 0; x < size; ++x)
       d.at[i * (p.dstGap + 1) * size + x] = s.at[(p.startIndex + i * p.srcStride) * size + (p.ifTranspose ? x % 16 * 16 + x / 16 : x)];
 }
+inline thread_local long image_rows = 0;
+inline void SetFmatrix(long l1H, long l1W, const uint8_t (&padList)[4], FmatrixMode mode) {
+  if (l1H != 1 || padList[0] | padList[1] | padList[2] | padList[3] || mode != FmatrixMode::FMATRIX_LEFT)
+    tell("SetFmatrix: an image of several lines, with a border or of the right side, which the model has not");
+  image_rows = l1W;
+}
+// Places x channels of an image of one line seen through a window of one place: a matrix. L0A has it as it is or turned, L0B turned.
+template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T> &s, const LoadData3DParamsV2Pro &p) {
+  const long c0 = 32 / sizeof(T), places = p.extConfig >> 16 & 0xffff, channels = p.extConfig & 0xffff;
+  const std::vector<uint8_t> &l0b = core->memory[int(TPosition::B2)];
+  const bool right = (const uint8_t *)d.at >= l0b.data() && (const uint8_t *)d.at < l0b.data() + l0b.size(), turn = p.enTranspose || right;
+  if (p.extConfig >> 32 || p.filterConfig != 0x10101010101 || p.channelSize != channels || p.fMatrixCtrl || p.enSmallK || channels % c0 || places % 16)
+    tell("LoadData: a window or a part of an image that the model has not");
+  if (places > image_rows) tell("LoadData: more places than the image has");
+  if (turn && (sizeof(T) != 2 || channels % 16)) tell("LoadData: a turned image whose elements are not of 16 bits or fill no fractals");
+  model::start(PIPE_MTE1);
+  out(PIPE_MTE1, d, places * channels, 512);
+  for (long c = 0; c < channels; c += c0) in(PIPE_MTE1, s[c * image_rows], places * c0);
+  for (long r = 0; r < places; ++r)
+    for (long c = 0; c < channels; ++c) {
+      const long to = right  ? r / 16 * channels * 16 + c * 16 + r % 16
+                      : turn ? c / 16 * places * 16 + r / 16 * 256 + c % 16 * 16 + r % 16
+                             : r / 16 * channels * 16 + c / c0 * 16 * c0 + r % 16 * c0 + c % c0;
+      d.at[to] = s.at[c / c0 * image_rows * c0 + r * c0 + c % c0];
+    }
+}
 // Two neighbouring fractals of 16 x 8 are a square; turned, it is two fractals again. Gaps of the destination count fractals.
 void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor<float> &s, const LoadData2dTransposeParams &p);
 template <typename T> void Mmad(const LocalTensor<float> &c, const LocalTensor<T> &a, const LocalTensor<T> &b, const MmadParams &p) {
