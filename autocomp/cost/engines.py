@@ -86,11 +86,20 @@ def tiles_of(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, lef
     return replace(x, halves=halves, sums=sums, piece=piece)
 
 
-def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, runs: tuple[int, int] = (0, 0),
-                odd: tuple[float, float] = (0.0, 0.0), left: float = 1.0) -> Cost:  # fmt: skip
-    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `runs`: elements side by side in a
-    tile's copy of each factor (0: along the depth); `odd`: share of each one's rows that do not begin at blocks of 32 bytes; `left`: share
-    of its blocks that a mask leaves the slowest core. Equations of each pipe: `cost.pipes`.
+@dataclass(frozen=True)
+class Rows:
+    """How a factor lies in memory. run: elements side by side in a tile's copy (0: along the depth); odd: share of its rows that do not
+    begin at blocks of 32 bytes."""
+
+    run: int = 0
+    odd: float = 0.0
+
+
+def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, own: Rows = Rows(), others: tuple[Rows, ...] = (Rows(),),
+                left: float = 1.0) -> Cost:  # fmt: skip
+    """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `own`: rows of the
+    factor with the rows, `others`: of those with the columns; `left`: share of its blocks that a mask leaves the slowest core. Equations of
+    each pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
     scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
@@ -99,7 +108,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     x = tiles_of(s, chip, roles, work, bytes_, left)
     lim = chip.limits
     part = fed_at_once(x.m, x.n, x.depth, bytes_, chip)
-    copied = copies_to_l1(x, runs, odd)
+    copied = copies_to_l1(x, own, others)
     vector, arriving = vector_seconds(x)
     flags = x.rounds * x.steps * x.products * -(-x.depth // part)
     flops = 2.0 * x.m * (x.n * x.products + x.sums) * x.depth * x.steps
@@ -130,19 +139,21 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     return Cost(seconds, bound if seconds - launch >= launch else "launch", (*t.items(), ("waits", waits), ("launch", launch)))
 
 
-def copies_to_l1(x: Tiles, runs: tuple[int, int], odd: tuple[float, float]) -> tuple[float, float]:
+def copies_to_l1(x: Tiles, own: Rows, others: tuple[Rows, ...]) -> tuple[float, float]:
     """Seconds a step of the copies of the factor with the rows and of the others. Where copies are of whole blocks each block goes to its
-    fractal by itself, as those of rows that begin within one do elsewhere."""
-    odd = (1.0, 1.0) if "whole_blocks" in x.chip.features else odd
-    sides = ((x.m, runs[0], odd[0]), (x.products * x.n, runs[1], odd[1]))
-    own, others = (copy_to_l1(Side(x.depth * n * x.bytes, (run or x.depth) * x.bytes, odd=o), x.chip) for n, run, o in sides)
-    if x.halves or (x.online and "handed_fractals" in x.s.directives):  # weights lie in memory as in L1
-        own = copy_to_l1(Side(x.depth * x.m * x.bytes, x.depth * x.m * x.bytes), x.chip)
+    fractal by itself, as those of rows that begin within one do elsewhere. Weights that lie in memory as in L1 are one run; rows of keys
+    and of values that all lie one behind the other are copied some at once."""
+
+    def side(columns: float, r: Rows, run: int = 0) -> float:
+        odd = 1.0 if "whole_blocks" in x.chip.features else r.odd
+        return copy_to_l1(Side(x.depth * columns * x.bytes, (run or r.run or x.depth) * x.bytes, odd=odd), x.chip)
+
     in_order = {"tile", "line", "kept", "kept line"}.intersection(x.roles.steps)
-    whole = runs[1] == x.n and x.roles.extent("depth") % x.depth == 0
-    if x.halves and whole and not in_order:  # neighbouring rows are copied as longer ones
-        others = copy_to_l1(Side(x.depth * x.products * x.n * x.bytes, x.depth // x.piece * x.n * x.bytes), x.chip)
-    return own, others
+    whole = all(r.run == x.n and not r.odd for r in others) and x.roles.extent("depth") % x.depth == 0
+    joined = x.depth // x.piece * x.n if x.halves and whole and not in_order else 0
+    fractals = x.depth * x.m if x.halves or (x.online and "handed_fractals" in x.s.directives) else 0
+    mine = side(x.m, Rows() if fractals else own, fractals)
+    return mine, sum(side(x.products * x.n / len(others), r, joined) for r in others)
 
 
 def vector_seconds(x: Tiles) -> tuple[float, float]:
@@ -197,8 +208,8 @@ def side_by_side(x: Tiles, t: dict[str, float], weights: float, handed: float) -
     t = {c: v * (1 + late * x.ends / steps) for c, v in t.items()}
     slots = late + 1 + 2  # of factors: of the round behind, of those under way, and one that they are copied to meanwhile
     room = 2 * slots * x.depth * x.n * x.bytes + x.m * (x.depth + x.n) * 2 <= chip.memory("l1").capacity
-    short = not room or slots + 2 > chip.limits["events"]  # without the last one copies wait for what is fed late, and it for them
-    alternating = t["copies to L1"] + t["copies to L0"] / x.products if short else 0.0
+    short = not room or slots + 2 > chip.limits["events"]  # copies of factors then wait for what is fed late, and it for them
+    alternating = t["copies to L1"] - steps * weights + t["copies to L0"] / x.products if short else 0.0
     product = (t["copies to L0"] + t["matrix unit"]) / x.products + (t["copies from L0C"] + t["copies to vector cores"]) / 2
     if x.halves and 2 * x.m * (x.n + x.sums + x.piece) * SUM > chip.memory("l0c").capacity:  # all but two parts of the scores wait
         alone = t["matrix unit"] * (1 + x.piece / x.depth) / 2

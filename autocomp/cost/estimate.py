@@ -9,8 +9,8 @@ from math import inf, prod
 from autocomp.cost.blocks import BlockModel
 from autocomp.cost.chip import Chip
 from autocomp.cost.cores import CoreModel
-from autocomp.cost.demand import Demand, demand_of
-from autocomp.cost.engines import engine_time, vector_time
+from autocomp.cost.demand import Demand, Operand, demand_of
+from autocomp.cost.engines import Rows, engine_time, vector_time
 from autocomp.cost.pipes import row_ends, spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
@@ -152,7 +152,7 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     tiles = d.blocks(tile)
     work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
-        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), *_runs(d, tile),
+        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), *_rows(d, tile),
                            d.busiest(tile, chip.cores))
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
@@ -182,20 +182,21 @@ def _row_ends(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
     return row_ends(out.bytes, out.element, min(tile.get(axis, d.extent[axis]), d.extent[axis]), chip) if out and axis in d.extent else 0.0
 
 
-def _runs(d: Demand, tile: Mapping[str, int]) -> tuple[tuple[int, int], tuple[float, float]]:
-    """Of the factor with the rows and of the one with the columns: elements that lie side by side in a tile's copy, 0 where not known,
-    and the share of its rows that begin within a block."""
-    depth, runs, cuts = {x.name for x in d.roles.depth}, [], []
-    for side in (d.roles.rows, d.roles.cols):
-        mine = {x.name for x in side}
-        factors = [a for a in d.operands if mine & set(a.axes) and depth & set(a.axes)]
+def _rows(d: Demand, tile: Mapping[str, int]) -> tuple[Rows, tuple[Rows, ...]]:
+    """How the factor with the rows and those with the columns lie in memory. Online, weights begin at blocks, and each other factor along
+    the depth, as keys and values, is copied by itself; the one that has no depth is copied once a tile."""
+    depth = {x.name for x in d.roles.depth}
+    run = lambda axis: min(tile.get(axis, d.extent[axis]), d.extent[axis]) if axis in d.extent else 0
+
+    def of(factors: list[Operand]) -> Rows:
         last = next((r[-1] for a in factors for r in a.runs if r), "")
-        runs.append(min(tile.get(last, d.extent[last]), d.extent[last]) if last in d.extent else 0)
-        cuts.append(max((a.cut for a in factors if a.factor), default=0.0))
-    if d.roles.form == "online":  # weights begin at blocks, and the other factor of scores is copied once a tile
-        keyed = [a.cut for a in d.operands if a.factor and depth & set(a.axes)]
-        cuts = [0.0, sum(keyed) / max(1, len(keyed))]
-    return (runs[0], runs[1]), (cuts[0], cuts[1])
+        return Rows(run(last), max((a.cut for a in factors if a.factor), default=0.0))
+
+    mine, beside = ([a for a in d.operands if {x.name for x in side} & a.axes and depth & a.axes] for side in (d.roles.rows, d.roles.cols))
+    keyed = [a for a in d.operands if a.factor and depth & a.axes]
+    if d.roles.form == "online" and len(keyed) > 1:
+        return Rows(of(mine).run), tuple(of([a]) for a in keyed)
+    return of(mine), (of(beside),)
 
 
 def share_of_roofline(k: Kernel, cost: Cost, chip: Chip) -> float:

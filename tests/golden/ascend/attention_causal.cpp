@@ -4,7 +4,7 @@
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
  * schedule: tile i0 1, i1 32, i2 64, r1 128 | stages 3 | softmax_overlap 1 | persistent | mma_row_sums | half_scores
- * predicted: 9.17 us, bound by launch, 1% of the roofline
+ * predicted: 9.24 us, bound by launch, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 200, 64]
  * rule: fusion/map-into-map: iota into operand 0 of ge
  * rule: fusion/map-into-map: iota into operand 1 of ge
