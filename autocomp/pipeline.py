@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autocomp import frontends, rewrite
-from autocomp.deadline import Deadline, by_counts, sized, started
+from autocomp.deadline import Deadline, by_counts, current, sized, started
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.ir.checks import check_graph
 from autocomp.ir.decompose import decompose
@@ -172,8 +172,30 @@ def _kernels(graph: Graph, machine: Target, rules: RuleSet, options: Options, tr
         note.update(classes=len(frozen.classes), forms=sum(len(c.nodes) for c in frozen.classes.values()))
     memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
     issued = getattr(machine, "issued", None)
-    calls, schedules = printable.cover(frozen, rules, machine.chip, options, trace, machine.admit, memo, issued)
-    with trace.stage("siblings") as note:
-        together = siblings.joined(calls, schedules, rules, machine.chip, options, trace, machine.admit, memo, issued)
-        note.update(kernels=len(together[0].calls), joined=len(calls.calls) - len(together[0].calls))
-    return together
+
+    scheduled: Schedules = {}
+
+    def joined(without: frozenset[frozenset[int]], told: Trace) -> tuple[KernelGraph, Schedules, frozenset[frozenset[int]]]:
+        calls, schedules = printable.cover(frozen, rules, machine.chip, options, told, machine.admit, memo, issued, without, scheduled)
+        with told.stage("siblings") as note:
+            together = siblings.joined(calls, schedules, rules, machine.chip, options, told, machine.admit, memo, issued)
+            note.update(kernels=len(together[0].calls), joined=len(calls.calls) - len(together[0].calls))
+        return *together, printable.waiting(calls, schedules)
+
+    calls, schedules, waiting = joined(frozenset(), trace)
+    if waiting and not current().passed("siblings", "reductions that may read a tensor once"):
+        told = Trace(listener=trace.listener)
+        try:
+            once = joined(waiting, told)
+        except (UnsupportedOp, DoesNotFit):
+            return calls, schedules
+        trace.spent += told.spent
+        if _seconds(once[0], once[1]) < siblings.GAIN * _seconds(calls, schedules):
+            trace.events = [e for e in trace.events if e.kind not in ("cut", "alternatives")] + told.events
+            calls, schedules = once[:2]
+    return calls, schedules
+
+
+def _seconds(calls: KernelGraph, schedules: Schedules) -> float:
+    """What a program takes by its schedules."""
+    return sum(c.expected if c.kernel.opaque else schedules[c.kernel.signature][1].seconds for c in calls.calls)

@@ -49,6 +49,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           apart=tuple(t for h in sorted(cut.heavy) for t in _apart(s, cut, h)),
                           contracts=tuple(h for h in sorted(cut.heavy) if s.nodes[h].form.kind == "contract"),
                           turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h, readers)),
+                          waits=_waits(c, s, cut),
                           computes=model.of([x, *makers.get(x, [])], cut), expected=cut.time,
                           cut=(cut.key(makers.get(x, [])), cut.alike())))  # fmt: skip
     tensors = {n: s.types[k] for k, n in names.items()}
@@ -151,6 +152,22 @@ def _turned(s: Subject, cut: Cut, heavy: int, readers: Mapping[int, Sequence[int
                 seen.add(n.cls)
                 new.append(n.cls)
     return found if any(n in cut.nodes for _, n in found) else []
+
+
+def _waits(c: Cover, s: Subject, cut: Cut) -> tuple[int, ...]:
+    """Reductions of a cut that read what another kernel's reduction made, while a form of their value reduces what that one does.
+
+        m = max_r x[r]    l = sum_r exp(x[r] - m)    of which the graph has    l = max_sumexp_r x[r]
+    """
+    made = [c.pick[x] for x in cut.leaves if x in c.pick and _reductions(s, c.pick[x])]
+    others = (n for x in (cut.cls, *cut.inside) for n in s.by_class[x] if n.id not in cut.nodes and n.form.kind == "reduce")
+    once = made and any(p.leaves | p.inside >= set(n.enode.children) for n in others for p in made)
+    return tuple(_reductions(s, cut)) if once else ()
+
+
+def _reductions(s: Subject, cut: Cut) -> list[int]:
+    """Nodes of a cut that are reductions other than contractions."""
+    return [h for h in sorted(cut.heavy) if s.nodes[h].form.kind == "reduce"]
 
 
 def _factors(s: Subject, cut: Cut, heavy: int) -> tuple[int, ...]:

@@ -37,9 +37,11 @@ WORTH = 0.1  # of the program's seconds that such a body takes at least
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: choose.Admit,
-          memo: ScheduleMemo | None = None,
-          issued: choose.Issues | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
-    """The kernels, and by signature a schedule with its predicted cost.
+          memo: ScheduleMemo | None = None, issued: choose.Issues | None = None,
+          without: frozenset[frozenset[int]] = frozenset(),
+          scheduled: dict[str, tuple[Schedule, Cost]] | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
+    """The kernels, and by signature a schedule with its predicted cost. `without`: sets of nodes that no kernel computes together;
+    `scheduled`: schedules that are known, to which those found here are added.
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
     next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
@@ -49,8 +51,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     of what products store take a good part of the program; the cheapest of the covers is taken. Raises the first kernel's refusal where
     none is left.
     """
-    without: frozenset[frozenset[int]] = frozenset()
-    found = _Found(rules, chip, options, trace, admit, memo, issued)
+    found = _Found(rules, chip, options, trace, admit, memo, issued, {} if scheduled is None else scheduled)
     effort = cover_effort(len(frozen.graph.nodes()))
     for tried in range(COVERS + MORE):
         if tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules)):
@@ -84,6 +85,14 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         raise found.first
     calls = replace(found.best[1], calls=tuple(replace(c, cut=()) for c in found.best[1].calls))  # which nobody asks for behind this
     return calls, {s: found.schedules[s] for s in dict.fromkeys(c.kernel.signature for c in calls.calls if not c.kernel.opaque)}
+
+
+def waiting(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> frozenset[frozenset[int]]:
+    """Reductions without which (`cover`) a tensor may be read once for them and for what they wait for, in kernels that take a good part of
+    the program."""
+    seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
+    total = sum(s for _, s in seconds)
+    return frozenset(frozenset((h,)) for c, s in seconds if s >= WORTH * total for h in c.waits)
 
 
 @dataclass

@@ -107,6 +107,8 @@ class Call:
     `contracts`: its contractions; a cover without one has other forms of what it makes (factors that no copy fills up).
     `turned`: (a contraction, a transposition of what is made of its result) of each in the graph, where the body has one of them; without
     them transpositions are kernels of their own.
+    `waits`: its reductions that read what another kernel's reduction of a tensor makes, where the graph has their value as a reduction of
+    that tensor alone too; without them one kernel may read it for both (`egraph.siblings`).
     `expected`: its seconds by the cover's price, which knows no schedule. `cut`: where it is of one cut, what a later cover knows that by,
     and cuts like it (`Cut.key`, `Cut.alike`).
     `computes`: the nodes of the source graph that it computes, as numbers in `source.nodes()`; one node may be in several kernels, and
@@ -126,6 +128,7 @@ class Call:
     apart: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     contracts: tuple[int, ...] = field(default=(), compare=False)
     turned: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    waits: tuple[int, ...] = field(default=(), compare=False)
     computes: tuple[int, ...] = field(default=(), compare=False)
     expected: float = field(default=0.0, compare=False)
     cut: tuple[tuple[object, ...], ...] = field(default=(), compare=False)

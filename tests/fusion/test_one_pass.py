@@ -100,3 +100,11 @@ def test_a_sum_of_all_elements_begins_in_their_rows() -> None:
     one, more = covered(b.graph(), "h200"), covered(b.graph(), "h200", ("idioms/rows-before-all/*",))
     assert len(one.calls) == 2 < len(more.calls)
     assert one.predicted < 0.9 * more.predicted
+
+
+def test_columns_too_long_for_a_core_are_read_once_for_both_statistics() -> None:
+    """The maximum and the sum of exponentials of each column are siblings, of which a part of the rows is one block's."""
+    text = "graph g\ninput x: f16[40000, 256]\n%0 = softmax(x, axes=[0])\noutput y = %0\n"
+    kernels = autocomp.optimize(text, target="cuda:h200", cache=False).kernels
+    assert [k.name for k in kernels[:2]] == ["cast_reduce_max_and_cast_max_sumexp_part", "cast_reduce_max_and_cast_max_sumexp_join"]
+    assert len(kernels) == 3
