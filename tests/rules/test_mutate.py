@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import pytest
@@ -83,8 +84,18 @@ def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatc
     assert refuted(blind) < refuted(sample()) <= len(sample().wrong)
 
 
-def test_the_command_prints_how_many_are_refused():
-    done = CliRunner().invoke(app, ["rules", "mutate", "--count", "2", "--samples", "4", "--seed", "9"])
+def test_the_command_prints_how_many_are_refused(tmp_path):
+    (file := tmp_path / "mine.yaml").write_text("""
+- name: mine/turned-there-and-back
+  phase: algebra
+  lhs: transpose(transpose(?x, perm=?p), perm=?q)
+  rhs: ?x
+  where: [?q == inverse(?p)]
+  why: a test
+""")
+    run = lambda *words: CliRunner().invoke(app, ["rules", "mutate", "--samples", "4", *words])
+    done = run(str(file), "--count", "2", "--seed", "9")
     assert done.exit_code == 0, done.output
-    assert "2 of " in done.output
-    assert "really wrong" in done.output
+    assert "2 of 5 changes to 1 rules (seed 9): 2 really wrong, 2 of them refused (100.0 %), 0 proved" in done.output
+    none = run("--only", "no change says this")
+    assert int(re.search(r"0 of 0 changes to (\d+) rules", none.output)[1]) > 200, none.output  # without files: the shipped rules

@@ -53,10 +53,10 @@ def test_rows_of_many_columns_skip_what_is_not_theirs():
 
 
 def test_rows_of_one_block_ask_the_updates_once():
-    """Before: each of 7312 rows asked 7312 updates, 57 us on an H100 where torch's atomic additions took 23."""
-    text = scattered(7312, 619, 7312, "bf16")
-    one, few = (autocomp.optimize(text, target="cuda:h100", without=w) for w in (["tiling/gpu-chosen-turns", *ATOMICS], ATOMICS))
-    assert "i0 1," not in str(few.kernels[0].schedule) and few.predicted < 0.7 * one.predicted
+    """Before: each of 7312 rows asked 7312 updates, 57 us on an H100 where torch's atomic additions took 23. What the rule is worth:
+    tests/ablation."""
+    few = autocomp.optimize(scattered(7312, 619, 7312, "bf16"), target="cuda:h100", without=ATOMICS)
+    assert "i0 1," not in str(few.kernels[0].schedule) and few.predicted < 0.7 * 57e-6
 
 
 def test_sums_that_every_row_takes_in_are_not_skipped():
