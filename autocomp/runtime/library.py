@@ -16,8 +16,9 @@ from autocomp.runtime.frames import Frame
 from autocomp.runtime.plan import Slots
 from autocomp.targets.source import KernelSource
 
-CTYPE = {"f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t",
-         "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}  # fmt: skip
+CTYPE = {"f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "f8e4m3": "uint8_t", "f8e5m2": "uint8_t",
+         "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t",
+         "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}  # fmt: skip
 THREADS = "autocomp_cpu_threads.h"
 RUN = """
 /* Run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences, threads: of a team, 0 for

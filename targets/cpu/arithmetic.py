@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autocomp.ir.types import DType
+from autocomp.ir.types import SHORT_FLOATS, DType
 
 QUAD = 4  # bytes of a lane
+SUMMED_AS_F32 = {"f32", *(d.name for d in SHORT_FLOATS)}
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,6 @@ def kind_of_sums(sums: object, factors: list[object]) -> str:
     if not isinstance(sums, DType) or not all(isinstance(d, DType) for d in factors):
         return ""
     names = {d.name for d in factors if isinstance(d, DType)}
-    if sums.name in ("f32", "f16", "bf16") and names <= {"f32", "f16", "bf16"}:
+    if sums.name in SUMMED_AS_F32 and names <= SUMMED_AS_F32:
         return "vf"
     return "vi" if sums.name == "i32" and names <= {"i8", "u8", "i16", "u16", "i32"} else ""

@@ -23,7 +23,7 @@ from autocomp.targets.cpu.words import turns
 
 from autocomp.cost.chip import F32
 from autocomp.cost.cores import PART, lone_column
-from autocomp.ir.types import DType
+from autocomp.ir.types import SHORT_FLOATS, DType
 from autocomp.tile.program import Stmt
 
 if TYPE_CHECKING:
@@ -441,7 +441,7 @@ class ContractionPrinter(Panels):
     def _scalar(self, a: str, text: str) -> str:
         d = self.nest.dtype_of(a)
         assert isinstance(d, DType)
-        return f"s_from_{d.name}({text})" if d.name in ("f16", "bf16") and a in self.nest.views else text
+        return f"s_from_{d.name}({text})" if d in SHORT_FLOATS and a in self.nest.views else text
 
     # ---- results
     def _vector(self, j: int, body) -> None:  # type: ignore[no-untyped-def]

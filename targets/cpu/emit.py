@@ -21,10 +21,8 @@ from autocomp.targets.cpu.storage import share
 from autocomp.targets.cpu.tree import Node, contractions
 from autocomp.targets.source import KernelSource, Packing, comment
 
-from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Expr, postorder
 from autocomp.options import Options
-from autocomp.tile.program import TileProgram, walk
+from autocomp.tile.program import TileProgram
 from autocomp.tile.text import show
 
 
@@ -33,7 +31,6 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     """The function of a tile program. `lanes`: f32 lanes of a vector; `header`: lines of the comment above it; `units`:
     contractions run in register tiles (else as plain reductions); `registers`: vector registers; `directives`: schemes to use where the
     kernel has their form; `options`: parallel_outer, vectorize_inner, register_tile_factor and unroll_factor are read."""
-    _check_types(program)
     plain = lower(program)
 
     def tree_of(nest: Nest) -> tuple[Nest, list[Node], dict[str, bool]]:
@@ -78,16 +75,6 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",),
                         packings=tuple(k for k, _ in packs), heap=bool(printer.heap),
                         applied=tuple(d for d in directives if used.get(d)))  # fmt: skip
-
-
-def _check_types(program: TileProgram) -> None:
-    """Raises UnsupportedOp for elements, stored or on the way, of a type that C has no name for."""
-    stored = [t.dtype for t in (*program.inputs, *program.outputs)] + [b.dtype for b in program.bufs]
-    made = [e.dtype for s, _ in walk(program.body) if isinstance(s.expr, Expr) for e in postorder(s.expr)]
-    for dtype in (*stored, *made):
-        if dtype.name not in CTYPE:
-            raise UnsupportedOp(f"elements of type {dtype} are not computed on CPUs", where=f"kernel {program.name}",
-                                hint="cast them to f16 before, or take a GPU target")  # fmt: skip
 
 
 def _packings(nest: Nest, tree: list[Node], name: str, lanes: int, registers: int) -> list[tuple[Packing, list[str]]]:

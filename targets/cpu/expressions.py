@@ -10,12 +10,12 @@ from autocomp.targets.cpu.flat import index_text
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, factors
-from autocomp.ir.types import BOOL, F32, DType
+from autocomp.ir.types import BOOL, F32, SHORT_FLOATS, DType
 from autocomp.tile.program import Value
 
 CTYPE = {
     "f64": "double", "f32": "float", "f16": "f16", "bf16": "bf16", "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t",
-    "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
+    "f8e4m3": "f8e4m3", "f8e5m2": "f8e5m2", "i64": "int64_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
 }  # fmt: skip
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "and": "&&", "or": "||", "bitand": "&", "bitor": "|", "bitxor": "^"}  # fmt: skip
@@ -36,8 +36,8 @@ _COMPOUND = {
 }  # fmt: skip
 
 def working(d: DType) -> DType:
-    """The type in which values of `d` are computed: f32 for the 16-bit floats."""
-    return F32 if d.name in ("f16", "bf16") else d
+    """The type in which values of `d` are computed: f32 for shorter floats."""
+    return F32 if d in SHORT_FLOATS else d
 
 
 def literal(value: object, d: DType) -> str:
@@ -99,7 +99,7 @@ class Scalar:
 
 def rounded(text: str, d: DType) -> str:
     """A value in working precision as one of `d`."""
-    if d.name in ("f16", "bf16"):
+    if d in SHORT_FLOATS:
         return f"s_round_{d.name}({text})"
     return f"({CTYPE[d.name]})({text})" if d.is_int and d.bits < 32 else text
 
@@ -107,7 +107,7 @@ def rounded(text: str, d: DType) -> str:
 def convert(text: str, a: DType, b: DType) -> str:
     if b == BOOL:
         return f"(({text}) != 0)"
-    if b.name in ("f16", "bf16"):
+    if b in SHORT_FLOATS:
         return f"s_round_{b.name}({'s_odd' if (a.name, b.name) == ('f64', 'f16') else '(float)'}({text}))"
     if a.is_float and b.is_int:
         return f"s_to_{b.name}{'d' if a.bits == 64 else ''}({text})"

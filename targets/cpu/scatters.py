@@ -13,7 +13,7 @@ from autocomp.targets.cpu.names import entry_name
 from autocomp.targets.source import KernelSource, comment
 
 from autocomp.ir.kernel import Kernel
-from autocomp.ir.types import Dim, DType, Sym
+from autocomp.ir.types import SHORT_FLOATS, Dim, DType, Sym
 
 ALONE = 1 << 14  # elements that one thread moves before others have begun
 
@@ -111,7 +111,7 @@ def _written(dtype: DType, how: str) -> str:
     """The statement that makes `out0[y]` what it is with the update `in2[v]`."""
     if how == "none":
         return "out0[y] = in2[v];"
-    short = dtype.name if dtype.name in ("f16", "bf16") else ""
+    short = dtype.name if dtype in SHORT_FLOATS else ""
     real = "float" if short else CTYPE[dtype.name]
     load = f"s_from_{short}({{}})" if short else "{}"
     a, b = load.format("out0[y]"), load.format("in2[v]")

@@ -13,7 +13,7 @@ from autocomp.targets.cpu.values import Values
 from autocomp.targets.cpu.vectors import Vector, kind_of, vector_of
 
 from autocomp.ir.body import Expr, Gather, Index
-from autocomp.ir.types import F32, F64, DType
+from autocomp.ir.types import F32, F64, SHORT_FLOATS, DType
 from autocomp.tile.program import Stmt
 
 
@@ -103,7 +103,7 @@ class Statements(Values):
             return
         x = self.read(value)
         target = f"{v.pointer}[{v.flat.text()}]"
-        text = f"s_to_{v.dtype.name}({x})" if v.dtype.name in ("f16", "bf16") else f"({CTYPE[v.dtype.name]})({x})"
+        text = f"s_to_{v.dtype.name}({x})" if v.dtype in SHORT_FLOATS else f"({CTYPE[v.dtype.name]})({x})"
         self.w(f"{f'if {guard_text(v.guard)} ' if v.guard else ''}{target} = {text};")
 
     # ---- partial results

@@ -13,7 +13,7 @@ from autocomp.targets.cpu.storage import Place, places
 from autocomp.targets.cpu.tree import Node
 from autocomp.targets.cpu.vectors import kind_of, mask_text, select, stored_as, vector_of
 
-from autocomp.ir.types import DType, same_number
+from autocomp.ir.types import SHORT_FLOATS, DType, same_number
 from autocomp.tile.program import Tensor
 
 
@@ -116,7 +116,7 @@ class Values:
 
     def load(self, v: View) -> str:
         text = f"{v.pointer}[{v.flat.text()}]"
-        if v.dtype.name in ("f16", "bf16"):
+        if v.dtype in SHORT_FLOATS:
             text = f"s_from_{v.dtype.name}({text})"
         guard = guards(v.guard, self.within)
         if guard is None:
@@ -127,7 +127,7 @@ class Values:
         """A data-dependent read; indices are clamped into the tensor."""
         t = next(t for t in self.nest.inputs if t.name == tensor)  # whole: other views of its buffer may lack dimensions of one element
         text = f"{self.pointer_of(t)}[{self.table_place(t, index)}]"
-        return f"s_from_{t.dtype.name}({text})" if t.dtype.name in ("f16", "bf16") else text
+        return f"s_from_{t.dtype.name}({text})" if t.dtype in SHORT_FLOATS else text
 
     def pointer_of(self, t: Tensor) -> str:
         """The C pointer of a tensor that is looked up."""

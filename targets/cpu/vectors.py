@@ -16,11 +16,11 @@ from autocomp.targets.cpu.lower import Nest
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, factors, postorder
-from autocomp.ir.types import F32, I32, U8, DType
+from autocomp.ir.types import F32, I32, SHORT_FLOATS, U8, DType
 from autocomp.tile.program import Stmt, Value
 
 FOLDS = ("add", "max", "min", "mul")  # reductions that fold vectors and then their lanes
-_KINDS = {"f32": "vf", "f16": "vf", "bf16": "vf", "bool": "vm", **dict.fromkeys(("i8", "i16", "i32", "u8", "u16"), "vi")}
+_KINDS = {"f32": "vf", **{d.name: "vf" for d in SHORT_FLOATS}, "bool": "vm", **dict.fromkeys(("i8", "i16", "i32", "u8", "u16"), "vi")}
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
           "and": "&", "or": "|", "bitand": "&", "bitor": "|", "bitxor": "^", "xor": "^"}  # fmt: skip
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -237,7 +237,7 @@ def _float_function(e: Map, args: list[str]) -> str:
 
 def _rounded(text: str, d: DType) -> str:
     """A vector as one of `d`: short floats are rounded, short integers keep their low bits."""
-    if d.name in ("f16", "bf16"):
+    if d in SHORT_FLOATS:
         return f"vf_round_{d.name}({text})"
     return f"vi_as_{d.name}({text})" if d.is_int and d.bits < 32 else text
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from autocomp.targets import load_target
@@ -37,6 +38,7 @@ FUNCTIONS = {
     "acosh": (np.arccosh, (1.0, 1e6), 4),
     "atanh": (np.arctanh, (-0.9999, 0.9999), 5),
 }
+BYTES = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
 TWO = {"pow": np.power, "fmod": np.fmod, "mod": np.remainder, "floordiv": np.floor_divide}
 
 
@@ -53,6 +55,10 @@ def library(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
                "vf_store(y, vf_load_where(m, x)); vf_store(y + AC_LANES, vf_strided_where(m, x, s));\n"
                "vf_store(y + 2 * AC_LANES, vf_gather_where(m, x, vi_iota() * (int32_t)s)); }\n"
                "long lanes(void) { return AC_LANES; }\n#ifdef AC_AVX512\nlong tables(void) { return 1; }\n#endif")  # fmt: skip
+    one += [f"void {d}_all(const float *x, float *y, long n, {d} *z) {{ for (long i = 0; i + AC_LANES <= n; i += AC_LANES) {{ "
+            f"vf_store_{d}(z + i, vf_load(x + i)); vf_store(y + i, vf_load_{d}(z + i)); }} }}\n"
+            f"void {d}_one(const float *x, float *y, long n, {d} *z) {{ for (long i = 0; i < n; i++) "
+            f"y[i] = s_from_{d}(z[i] = s_to_{d}(x[i])); }}" for d in BYTES]  # fmt: skip
     (folder / "f.c").write_text(f'#define AC_LANES {request.param}\n#include "autocomp_cpu.h"\n' + "\n".join(one) + "\n")
     target.toolchain.compile(folder, ["f.c"], folder / "f.so")
     lib = ctypes.CDLL(str(folder / "f.so"))
@@ -193,3 +199,25 @@ def test_masked_reads_give_zero_where_the_mask_fails(library: ctypes.CDLL) -> No
         library.where(at(x), at(y), ctypes.c_long(n), ctypes.c_long(3))
         inside = np.arange(lanes) < n
         np.testing.assert_array_equal(y, np.concatenate([np.where(inside, x[:lanes], 0), *[np.where(inside, x[::3], 0)] * 2]))
+
+
+@pytest.mark.parametrize("name", BYTES)
+@pytest.mark.parametrize("form", ["all", "one"])
+def test_floats_of_eight_bits_are_rounded_to_the_bit(library: ctypes.CDLL, name: str, form: str) -> None:
+    """All of them, the middles between neighbours and what lies beside those; from beyond the largest; any floats."""
+    every = np.arange(256, dtype=np.uint8).view(BYTES[name]).astype(np.float32)
+    known = np.sort(every[np.isfinite(every)])
+    middle = (known[1:] + known[:-1]) / 2
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, 1 << 32, 4096, dtype=np.uint32).view(np.float32)
+    near = (rng.standard_normal(4096) * np.exp(rng.uniform(-16, 12, 4096))).astype(np.float32)
+    beside = [np.nextafter(middle, np.float32(to)) for to in (np.inf, -np.inf)]
+    x = np.concatenate([every, middle, *beside, drawn, near, np.float32([464, 465, 61440, 61441, np.inf, -np.inf, np.nan, -0.0])])
+    x = np.resize(x, -(-x.size // 16) * 16).astype(np.float32)
+    z = np.empty(x.size, np.uint8)
+    y = call(getattr(library, f"{name}_{form}"), x, z.ctypes.data_as(ctypes.c_void_p))
+    with np.errstate(all="ignore"):
+        want = x.astype(BYTES[name])
+    np.testing.assert_array_equal(z.view(BYTES[name]).astype(np.float32), want.astype(np.float32))
+    np.testing.assert_array_equal(y, want.astype(np.float32))
+    assert (np.signbit(y) == np.signbit(x))[~np.isnan(x) & ~np.isnan(y)].all()

@@ -13,7 +13,7 @@ import pytest
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.tolerance import deviation
-from autocomp.ir.types import BF16, F16, F32, F64, I8, I16, I32, I64, U8, DType, TensorType
+from autocomp.ir.types import BF16, F16, F32, F64, I8, I16, I32, I64, SHORT_FLOATS, U8, DType, TensorType
 from benchmarks.random_graphs import NOISE, NOTHING, Expected
 from tests.helpers.c_driver import MACHINES, Driven, Machine, for_machine
 
@@ -117,7 +117,7 @@ def functions(g: Spread) -> None:
 
 def narrow(g: Spread) -> None:
     """What memory holds in fewer bits than lanes have: masks, steps and ends of vectors of each."""
-    for d in (F16, BF16, I8, U8, I16, I32):
+    for d in (*SHORT_FLOATS, I8, U8, I16, I32):
         x = g.given(5, 67, dtype=d)
         edge = g.op("pad", x, lo=[0, 1], hi=[0, 2], value=1)
         g.gives(g.op("mul", edge, edge), g.op("cast", g.op("slice", x, starts=[0, 1], limits=[5, 66], steps=[1, 3]), to="f32"))

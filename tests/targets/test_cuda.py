@@ -96,12 +96,6 @@ def test_blocks_of_a_cluster_are_whole_waves():
         CudaTarget(load_chip("h200")).emit(softmax, by_hand({"i0": 1, "i1": 1024}, threads=16, cluster=4))
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("gemm_f8e4m3", "f8e4m3"), ("to_f8e4m3", "f8e4m3"), ("through_f8e5m2", "f8e5m2")])
-def test_cpus_refuse_eight_bit_floats_stored_or_on_the_way_with_what_to_do(name, dtype):
-    with pytest.raises(UnsupportedOp, match=rf"elements of type {dtype} are not computed on CPUs\s+next: cast them to f16"):
-        autocomp.optimize(GRAPHS[name], target="cpu")
-
-
 def test_warpgroups_are_refused_where_the_chip_has_none():
     schedule = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
     with pytest.raises(UnsupportedOp, match=r"a100 \(sm_80\) has no warpgroup instructions"):

@@ -65,7 +65,7 @@ def test_a_kernel_of_any_single_op_and_of_two_compiles_for_cpus():
 @pytest.mark.parametrize("target", ["cpu", "cuda", "maca", "simt", "ascend"])
 def test_what_a_header_defines_begins_with_a_prefix(target):
     """Printed functions begin with k_, so no function, type or macro of a header is declared twice or hidden."""
-    own = re.compile(r"(ac|AC|AUTOCOMP|vf|vi|vm|s)(_|$)|b?f16$")
+    own = re.compile(r"(ac|AC|AUTOCOMP|vf|vi|vm|s)(_|$)|b?f16$|f8e[0-9]m[0-9]$")
     for header in files("autocomp.targets").joinpath(target, "include").iterdir():
         text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header.read_text(), flags=re.DOTALL)
         found = re.findall(r"^#define (\w+)", text, re.M)
