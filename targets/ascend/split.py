@@ -429,7 +429,7 @@ class Split:
         s = next(x for x in self.products if x.dst == name)
         a, b = self.sides(s)
         m, n = self.axes_of(a, s)[0], self.axes_of(b, s)[0]
-        way = None if self.one else self.straight(name, nodes)
+        way = None if self.one else self.straight(name, n, nodes)
         if self.one:
             coupled.arrives(self.vector, name, m, n, self.cube.size(m))
         elif way is None:
@@ -441,8 +441,9 @@ class Split:
         target = f"{t.buffer}_g[{base_text(step, offset, self.start)}]"
         self.frame.works.append(self.cube.out(name, target, m, n, step.get(m, 0) or self.cube.size(n), (), call))
 
-    def straight(self, name: str, nodes: Body) -> tuple[Tensor, str] | None:
-        """The tensor and the call where a sum is stored as it is, converted or clipped at zero; their statements are skipped then."""
+    def straight(self, name: str, n: str, nodes: Body) -> tuple[Tensor, str] | None:
+        """The tensor and the call where a sum is stored as it is, converted or clipped at zero, and its columns (axis n) lie side by side;
+        their statements are skipped then."""
         users = [x for x in self.statements if name in (*x.srcs, *values(x.expr)) and x.op != "mma"]
         steps, relu = [], ""
         while len(users) == 1 and users[0].op == "map" and users[0] in nodes:
@@ -457,7 +458,7 @@ class Split:
         t = self.p.tensor(users[0].dst)
         assert t is not None
         lane = next((a for a in self.buf[name].axes if a in self.vector.g.lanes), "")
-        if t.guard or strides(t, self.p.name)[0].get(lane, 1) != 1 or t.dtype.name not in ("f16", "bf16", "f32"):
+        if t.guard or any(strides(t, self.p.name)[0].get(a, 1) != 1 for a in (lane, n)) or t.dtype.name not in ("f16", "bf16", "f32"):
             return None
         self.skipped |= {id(x) for x in (*steps, users[0])}
         return t, f"ac_fixpipe{relu}"

@@ -7,6 +7,7 @@ import pytest
 import autocomp
 from autocomp.errors import UnsupportedOp
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
+from autocomp.simulate.program import simulated
 from tests.helpers import fresh
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
@@ -73,3 +74,13 @@ def test_a_wrong_offset_is_seen(tmp_path):
 def test_elements_far_apart_are_refused_with_their_distance():
     with pytest.raises(UnsupportedOp, match="lie 40 apart"):
         autocomp.optimize(every(40, (5, 400), "f32"), target="ascend:910b", without=[FALL_BACK])
+
+
+@pytest.mark.skipif(not COMPILER, reason="no g++")
+def test_columns_of_a_sum_that_lie_apart_do_not_leave_straight():
+    """A group of four channels, one of them a tile: the product's columns are places of the image, whose results lie four apart."""
+    text = "graph g\ninput x: bf16[1, 16, 8, 200]\nparam w: bf16[4, 4, 2, 1] = random(0)\n"
+    text += '%0 = conv(x, w, strides=[1, 2], lo=[1, 1], hi=[1, 0], dilations=[1, 2], groups=4, layout="nchw")\noutput y = %0\n'
+    program = autocomp.optimize(text, target="ascend:910b1")
+    with simulated(program):
+        program.verify(seed=fresh.seed())
