@@ -139,7 +139,8 @@ STORED_I8 = STORED_F8.replace("f8e4m3", "i8")
 @pytest.mark.parametrize(("text", "types"), [(QUANTISED, ("u8", "i8")), (STORED_F8, ("f8e4m3", "f8e4m3")), (STORED_I8, ("i8", "i8"))],
                          ids=["zero_points", "scaled_f8", "scaled_i8"])  # fmt: skip
 def test_what_is_stored_is_multiplied(text, types, target, model, tmp_path):
-    program = autocomp.optimize(text, target=target)
+    """Zero points leave the product where it is deep enough: on an A100 half as deep as on an H200."""
+    program = autocomp.optimize(text.replace("8192", "4096") if target == "cuda:a100" else text, target=target)
     assert factors(program) == {types}
     check(program, model, tmp_path)
 
