@@ -14,7 +14,7 @@ import numpy as np
 
 from autocomp.ir.ops import OPS
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import BOOL, DTYPES, I32, I64, DType, TensorType
+from autocomp.ir.types import BOOL, DTYPES, I32, I64, DType, TensorType, widens
 from autocomp.rewrite.functions import channels_first, channels_last
 
 Rng = np.random.Generator
@@ -245,10 +245,13 @@ def attributes(rng: Rng, op: str, types: Sequence[TensorType], palette: Palette)
         out["to"] = pick(rng, tuple(DTYPES))
     if "part" in names and "part" not in out:
         out["part"] = pick(rng, ("mean", "var") if op == "welford" else ("m", "l"))
+    if op == "sum_at" and len(types) > 1:  # sums may be wider than their terms, which wrap or overflow before they are
+        out["dtype"] = pick(rng, tuple(k for k, d in DTYPES.items() if widens(types[1].dtype, d)))
     if "eps" in names:
         out["eps"] = pick(rng, (1e-5, 1e-3, 0.0, 0.5))
-    return out | {k: v for k, v in (("size", pick(rng, (1, 2, 3, 5))), ("depth", pick(rng, palette.extents)), ("dtype", palette.dtype.name),
-                                    ("reduction", pick(rng, ("none", "add", "max")))) if k in names}  # fmt: skip
+    rest = {"size": pick(rng, (1, 2, 3, 5)), "depth": pick(rng, palette.extents), "dtype": palette.dtype.name,
+            "reduction": pick(rng, ("none", "add", "max"))}  # fmt: skip
+    return {k: v for k, v in rest.items() if k in names} | out
 
 
 def _perm(rng: Rng, rank: int) -> tuple[int, ...]:

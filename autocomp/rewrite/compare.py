@@ -22,6 +22,7 @@ from autocomp.ir.away_from_zero import normal
 from autocomp.ir.body import Contract, Reduce, postorder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.ops import OPS
+from autocomp.ir.ops.data import indexed
 from autocomp.ir.types import DTYPES, F8E4M3, F64, DType
 from autocomp.rewrite.attributes import limits
 from autocomp.rewrite.expr import Call, Ref
@@ -98,9 +99,15 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
 
 
 def defined(rng: np.random.Generator, left: Node, fed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Values with those of inputs that integers are shifted by, or divided by, such that most have a meaning: a shift by each place of the
-    type, the first and the last among them, and no zero as a divisor."""
+    """Values with those of inputs that integers are shifted by, or divided by, or that are indices, such that most have a meaning: a shift
+    by each place of the type, the first and the last among them, no zero as a divisor, indices of elements that are there: all of a
+    scatter's, which has no meaning else, most of others'."""
     for n in below(left):
+        if (found := indexed(n)) is not None and found[0].op in ("input", "param"):
+            name, most = str(found[0].attrs["name"]), min((int(d) for d in found[1]), default=0)  # type: ignore[arg-type]
+            v = fed[name]
+            inside = rng.integers(-most if v.dtype.kind == "i" else 0, most, v.shape) if most else v
+            fed[name] = np.where(rng.random(v.shape) < (1.0 if n.op.startswith("scatter") else 0.75), inside, v).astype(v.dtype)
         if n.op not in (*SHIFTS, *DIVISIONS) or not n.type.dtype.is_int or n.inputs[1].op not in ("input", "param"):
             continue
         name, bits = str(n.inputs[1].attrs["name"]), n.type.dtype.bits

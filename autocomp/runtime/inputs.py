@@ -14,9 +14,10 @@ import numpy as np
 from autocomp.errors import ModelError
 from autocomp.files import write_atomic
 from autocomp.ir.node import Graph, Node
+from autocomp.ir.ops.data import indexed
 from autocomp.ir.orders import as_named
 from autocomp.ir.sizes import inputs_of, with_computed
-from autocomp.ir.types import Dim, Sym, dim_hint
+from autocomp.ir.types import Sym, dim_hint
 
 LARGEST = 2**22  # elements of a tensor of a program that is verified
 WHOLE = 1021  # what a dimension without a limit counts up to
@@ -29,8 +30,8 @@ def _index_limit(graph: Graph, name: str, sizes: Mapping[str, int]) -> int:
     size = lambda d: sizes.get(d.name, dim_hint(d)) if isinstance(d, Sym) else d
     limits = [8]
     for n in graph.nodes():
-        if (indexed := _indexed(n)) is not None:
-            index, places = indexed
+        if (found := indexed(n)) is not None:
+            index, places = found
             while index.op in ("reshape", "cast", "transpose", "broadcast", "slice"):
                 index = index.inputs[0]
             computed = index.op != "input"
@@ -47,20 +48,6 @@ def _integers_of(x: Node) -> set[Node]:
         found |= new
         left += new
     return found
-
-
-def _indexed(n: Node) -> tuple[Node, tuple[Dim, ...]] | None:
-    """The indices of a node that reads or writes at some, and the sizes of the dimensions that they point into."""
-    if n.op == "sum_at":
-        return n.inputs[0], (n.attrs["size"],)
-    if len(n.inputs) < 2 or not n.op.startswith(("gather", "scatter")):
-        return None
-    index, shape = n.inputs[1], n.inputs[0].type.shape
-    if n.op.endswith("_nd"):
-        first = n.attrs.get("batch_dims", 0)
-        return index, shape[first : first + dim_hint(index.type.shape[-1])]
-    axis = int(n.attrs.get("axis", 0))
-    return index, shape[axis : axis + 1]
 
 
 def symbols_of(graph: Graph) -> list[Sym]:

@@ -9,10 +9,13 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from autocomp.frontends.text import parse
 from autocomp.rewrite import check_rule, parse_rules
 from autocomp.rewrite.check import CheckResult, idle
+from autocomp.rewrite.compare import defined
 from autocomp.rewrite.draw import Drawer
 from autocomp.rewrite.forms import Forms
 from autocomp.rewrite.rule import Rule
@@ -111,3 +114,21 @@ def test_siblings_are_drawn_two_at_a_time():
   exact: false
 """
     assert "element [" in check_rule(parse_rules(text, "a.yaml")[0], 10).detail
+
+
+INDEXED = ('sum_at(i, x, axis=0, size=60, dtype="i64")', 'scatter_elements(x, i, x, axis=0, reduction="add")', "gather(x, i, axis=0)")
+
+
+@pytest.mark.parametrize("node", INDEXED)
+def test_indices_are_mostly_of_elements_whatever_the_other_values_are(node: str):
+    """Those of whole ranges are outside: a scatter has no meaning then, a sum at indices is zeros, and no large value is ever compared."""
+    root = parse(f"graph g\ninput x: i8[60]\ninput i: i64[60]\n%0 = {node}\noutput y = %0\n").outputs[0][1]
+    fed = {"x": np.zeros(60, np.int8), "i": np.full(60, 2**40)}
+    i = defined(np.random.default_rng(0), root, fed)["i"]
+    inside = ((i >= -60) & (i < 60)).mean()
+    assert inside == 1 if "scatter" in node else 0.5 < inside < 1
+
+
+def test_sums_at_indices_are_drawn_wider_than_their_terms():
+    rule = next(r for r in rules("wrong_of_many_ops") if r.name == "wrong/negative-of-a-wider-sum-at")
+    assert "?d = i" in check_rule(rule, 4, prove=False).detail

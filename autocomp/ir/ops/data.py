@@ -13,10 +13,24 @@ from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, 
 from autocomp.ir.node import Attrs, Node
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType, widens
+from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType, dim_hint, widens
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
+
+
+def indexed(n: Node) -> tuple[Node, tuple[Dim, ...]] | None:
+    """The indices of a node that reads or writes at some, and the sizes of the dimensions that they point into."""
+    if n.op == "sum_at":
+        return n.inputs[0], (n.attrs["size"],)
+    if len(n.inputs) < 2 or not n.op.startswith(("gather", "scatter")):
+        return None
+    index, shape = n.inputs[1], n.inputs[0].type.shape
+    if n.op.endswith("_nd"):
+        first = n.attrs.get("batch_dims", 0)
+        return index, shape[first : first + dim_hint(index.type.shape[-1])]
+    axis = int(n.attrs.get("axis", 0))
+    return index, shape[axis : axis + 1]
 
 
 # ---- iota
