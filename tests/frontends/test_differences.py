@@ -171,3 +171,24 @@ def test_weights_that_are_no_numbers_meet_the_zeros_of_a_padding():
         y = np.asarray(autocomp.optimize(layer, example_inputs=(a,))(a))
         assert theirs is None or np.isnan(want).sum() == theirs
         assert np.isnan(y).any() and (np.isnan(y) | (y == want)).all()
+
+
+def test_equal_elements_are_in_the_order_of_their_indices():
+    torch = pytest.importorskip("torch")
+    orders = lambda self, x: (x.topk(2)[1], x.sort(descending=True)[1], x.argsort())
+    module = type("First", (torch.nn.Module,), {"forward": orders})().eval()
+    x = torch.tensor([[np.nan, 1, np.nan, np.nan], [2, 2, 1, 2]])
+    first, falling, rising = autocomp.optimize(module, example_inputs=(x,))(x)
+    assert first.tolist() == [[0, 2], [0, 1]]
+    assert falling.tolist() == [[0, 2, 3, 1], [0, 1, 3, 2]]
+    assert rising.tolist() == [[1, 0, 2, 3], [2, 0, 1, 3]]
+
+
+def test_transforms_of_an_infinity_are_no_numbers_in_its_row_alone():
+    torch = pytest.importorskip("torch")
+    module = type("Rows", (torch.nn.Module,), {"forward": lambda self, x: torch.view_as_real(torch.fft.rfft(x))})().eval()
+    x = torch.arange(12.0).reshape(2, 6)
+    x[0, 1] = np.inf
+    y, want = autocomp.optimize(module, example_inputs=(x,))(x), module(x)
+    assert not y[0].isfinite().any(-1).any()
+    torch.testing.assert_close(y[1], want[1], rtol=1e-5, atol=1e-5)
