@@ -78,3 +78,28 @@ def test_an_operator_without_a_row_over_parameters_is_computed_by_torch():
     torch.testing.assert_close(autocomp.optimize(module, example_inputs=(x, None))(x, None), module(x, None).detach())
     with pytest.raises(UnsupportedOp, match="linalg_matrix_exp"):
         load_torch(module, (x, torch.randn(4, 4)))
+
+
+def test_masks_that_are_parameters_choose_elements():
+    class Chosen(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("row", torch.tensor([True, False, True, True]))
+            self.register_buffer("both", torch.arange(12).reshape(4, 3) % 5 > 1)
+            self.register_buffer("none", torch.zeros(3, dtype=torch.bool))
+            self.register_buffer("one", torch.tensor([False, True, False]))
+            self.linear = torch.nn.Linear(3, 2)
+
+        def forward(self, x):
+            y, (i, j) = x[:, self.row], self.both.nonzero(as_tuple=True)
+            picked = x[:, self.row.nonzero()[:, 0]], x[:, self.both], x[:, i, j], torch.masked_select(x[:, :1], self.both)
+            few = x[..., self.none].sum(), x[:, :, self.one] + 1, x[:, ~self.row].sum(1)
+            return self.linear(y), y.flatten(1), y.shape[1] * x, torch.view_as_real(torch.fft.fft(x)[:, self.row]), *picked, *few
+
+    module, x = Chosen().eval(), torch.randn(5, 4, 3)
+    program = autocomp.optimize(module, example_inputs=(x,), target="cpu", threads=1)
+    x = torch.randn(5, 4, 3)
+    for got, want in zip(program(x), module(x), strict=True):
+        torch.testing.assert_close(got, want.detach())
+    with pytest.raises(UnsupportedOp, match="a number that is read from a tensor"):
+        load_torch(Apply(lambda x: x[:, x[0, :, 0] > 0]).eval(), (x,))

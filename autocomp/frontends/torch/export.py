@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
-from autocomp.forks import Lock
+from autocomp.forks import Lock, kept_property
 from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE, operators over graphs in control.OPERATORS)
     bags,
     control,
@@ -49,6 +49,7 @@ from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
 from autocomp.frontends.torch.exported import check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
 from autocomp.frontends.torch.guards import multiple_of
+from autocomp.frontends.torch.known_masks import at_places, chosen, counts, masks_of
 from autocomp.frontends.torch.of_parameters import of_parameters
 from autocomp.frontends.torch.renamed import renamed
 from autocomp.frontends.torch.sizes import Sizes, from_behind, is_dimension, is_size
@@ -114,6 +115,11 @@ class Reader:
         self.symbols: dict[str, Sym] = {}
         self.times: dict[str, int] = {}  # of a symbol of torch's: how many times the one that stands for it
         self.sizes = Sizes(self.b, self.symbol)
+
+    @kept_property
+    def counts(self) -> dict[Any, int]:
+        """Sizes that torch leaves open, of masks that are parameters."""
+        return counts(self.program)
 
     def graph(self) -> Graph:
         signature = self.program.graph_signature
@@ -232,6 +238,8 @@ class Reader:
         env = size.node.shape_env
         if str(expr) not in self.symbols:
             if env.is_unbacked_symint(expr):
+                if expr in self.counts:
+                    return self.counts[expr]
                 raise UnsupportedOp(f"'{expr}', a number that is read from a tensor, stands for a size or an index", where=self.b.name,
                                     hint="index with the tensor, or pass the number as an argument")  # fmt: skip
             known = getattr(self.program, "range_constraints", {})
@@ -285,7 +293,11 @@ class Reader:
         several = self.several(node)
         call = Call(self.b, name, out, where, *several, dense=_dense(node))
         try:
-            value = lowered(call, args, kwargs) if paired or lower is None else lower(call, *args, **kwargs)
+            if (masks := masks_of(self.program, node)) and name != "index":
+                value = chosen(call, masks[0], args[0])
+            else:
+                args = at_places(call, masks, args) if masks else args
+                value = lowered(call, args, kwargs) if paired or lower is None else lower(call, *args, **kwargs)
         except UnsupportedOp:
             raise
         except AutocompError as e:
@@ -353,9 +365,12 @@ def _is_complex(v: Any) -> bool:
 
 
 def _dense(node: Any) -> bool:
-    """Whether the first tensor that a node reads lies row by row from the start of its memory."""
+    """Whether the first tensor that a node reads lies row by row from the start of its memory; no where sizes are numbers that are read."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
     read = [v for a in node.all_input_nodes[:1] if hasattr(v := a.meta.get("val"), "is_contiguous")]
-    return all(isinstance(v.storage_offset(), int) and v.storage_offset() == 0 and v.is_contiguous() for v in read)
+    at_start = lambda v: isinstance(v.storage_offset(), int) and v.storage_offset() == 0
+    return all(at_start(v) and not free_unbacked_symbols(v) and v.is_contiguous() for v in read)
 
 
 def to_numpy(x: Any) -> np.ndarray:
