@@ -12,7 +12,7 @@ from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import pricer
 from autocomp.cost.work import Cost
 from autocomp.egraph.choose import counted
-from autocomp.errors import AutocompError, IllegalTransform
+from autocomp.errors import AutocompError, IllegalTransform, UnsupportedOp
 from autocomp.ir.body import bound_axes
 from autocomp.ir.kernel import Kernel, KernelGraph
 from autocomp.ir.parts import pieces
@@ -67,6 +67,9 @@ def _checked(k: Kernel, s: Schedule, printer: Printer, options: Options) -> tupl
                             hint=f"it has {', '.join(f'{a} of {n}' for a, n in extents.items())}")  # fmt: skip
     if twice := next((a for axes in (s.order, s.parallel) for a in axes if axes.count(a) > 1), ""):
         raise AutocompError(f"axis '{twice}' stands twice in a clause", where=where, hint=f"name each of {', '.join(extents)} once")
+    if s.instruction == "tf32" and not options.allow_tf32:
+        raise UnsupportedOp("'instruction tf32' rounds factors of f32 to 10 bits of mantissa", where=where,
+                            hint="allow it with allow_tf32=True (--set allow_tf32=true), or leave out the clause")  # fmt: skip
     verdict = legal(k, s, options.exact)
     if not verdict.ok:
         raise IllegalTransform(verdict.why or str(verdict.witness or ""), where=where,
