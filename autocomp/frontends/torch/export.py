@@ -58,10 +58,10 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node, Written
 from autocomp.ir.orders import Order, inverse, order_of
 from autocomp.ir.sizes import total
-from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, can_be_named
+from autocomp.ir.types import BF16, DTYPES, FLOATS_8, Dim, Sym, TensorType, can_be_named
 
-DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int8": "i8", "int16": "i16",
-         "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
+DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3",
+         "float8_e5m2": "f8e5m2", "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
 
 
 NUMBERS = ("tril", "triu")  # operators whose arguments that are sizes are numbers to compute with
@@ -374,13 +374,13 @@ def _dense(node: Any) -> bool:
 
 
 def to_numpy(x: Any) -> np.ndarray:
-    """A tensor's data as NumPy; bfloat16 through its bits."""
-    import ml_dtypes
+    """A tensor's data as NumPy; types that NumPy itself does not have (bfloat16, 8-bit floats) through their bits."""
     import torch
 
     x = x.detach().cpu().contiguous()
-    if x.dtype == torch.bfloat16:
-        return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    own = DTYPES.get(DTYPE.get(str(x.dtype).removeprefix("torch."), ""))
+    if own in (BF16, *FLOATS_8):
+        return x.view(torch.int16 if own == BF16 else torch.uint8).numpy().view(own.numpy)
     return x.numpy()  # type: ignore[no-any-return]
 
 

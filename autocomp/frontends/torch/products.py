@@ -7,7 +7,7 @@ from typing import Any
 from autocomp.frontends.torch.call import Call, row
 from autocomp.frontends.torch.ordering import at_or_below
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, I64
+from autocomp.ir.types import BOOL, F32, FLOATS_8, I64
 
 
 @row("mm", "bmm", "matmul")
@@ -23,6 +23,22 @@ def _matmul(c: Call, a: Node, b: Node) -> Node:
 def _int_product(c: Call, a: Node, b: Node) -> Node:
     """Bytes by bytes, summed in 32 bits."""
     return c.op("matmul", c.op("cast", a, to="i32"), c.op("cast", b, to="i32"))
+
+
+@row("_scaled_mm")
+def _scaled_product(c: Call, a: Node, b: Node, scale_a: Node, scale_b: Node, bias: Node | None = None, scale_result: Node | None = None,
+                    out_dtype: Any = None, use_fast_accum: bool = False) -> Node:  # fmt: skip
+    """8-bit floats by 8-bit floats, summed in f32, times one scale of each factor, or one a row [m, 1] and one a column [1, n]."""
+    assert c.out is not None
+    m, n = c.out.shape
+    if scale_result is not None or c.out.dtype in FLOATS_8:
+        raise c.refuse(f"a result of {c.out.dtype}, or with a scale of its own,", "ask for out_dtype=torch.bfloat16 and cast it")
+    y = c.op("matmul", c.cast(a, F32), c.cast(b, F32))
+    for scale, rows in ((scale_a, (m, 1)), (scale_b, (1, n))):
+        if scale.type.dtype != F32 or scale.type.shape not in ((), (1,), (1, 1), rows):
+            raise c.refuse(f"scales {scale.type} of factors {a.type} and {b.type}", f"scales are f32[1], or f32{list(rows)} here")
+        y = c.op("mul", y, scale if scale.type.shape == rows else c.op("reshape", scale, shape=()))
+    return c.cast(y if bias is None else c.op("add", y, c.cast(bias, F32)), c.out.dtype)
 
 
 @row("addmm", "baddbmm")
