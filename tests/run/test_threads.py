@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import autocomp
-from autocomp.runtime import frames, pages
+from autocomp.runtime import frames, pages, plain
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -150,6 +150,7 @@ def test_outputs_that_are_inputs_or_constants_are_the_callers_own():
 
 def test_sizes_that_vary_keep_a_stated_number_of_bytes(program, monkeypatch):
     limit = 1 << 20
+    monkeypatch.setattr(plain, "OWN", 0)  # beside those of small calls (test_plain_calls)
     monkeypatch.setattr(frames, "KEPT", limit)
     monkeypatch.setattr(pages, "KEPT_BYTES", limit)
     fresh = autocomp.optimize(OPEN, threads=1)
@@ -162,6 +163,7 @@ def test_sizes_that_vary_keep_a_stated_number_of_bytes(program, monkeypatch):
 
 
 def test_two_large_sizes_in_turn_use_one_arena(monkeypatch):
+    monkeypatch.setattr(plain, "OWN", 0)
     monkeypatch.setattr(frames, "KEPT", 0)
     program = autocomp.optimize(OPEN, threads=1)
     program(inputs(512, 0))
@@ -172,6 +174,7 @@ def test_two_large_sizes_in_turn_use_one_arena(monkeypatch):
 
 
 def test_as_many_large_arenas_are_kept_as_calls_were_under_way(monkeypatch):
+    monkeypatch.setattr(plain, "OWN", 0)
     monkeypatch.setattr(frames, "KEPT", 0)
     program = autocomp.optimize(OPEN, threads=1)
     together(lambda i: [program(inputs(k + 60, i)) for k in range(20)], 8)
