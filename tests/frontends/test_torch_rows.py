@@ -29,6 +29,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "of channels": (lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -128, 127),
                     (R(3, 4, 5), torch.rand(4) + 0.1, torch.arange(4, dtype=torch.int32))),
     "floats of 8 bits": (lambda x: (x.to(E4M3).float() * 2, x.to(torch.float8_e5m2).float(), x.to(E4M3).half().float()), (R(7, 33) * 100,)),
+    "slopes that nobody draws": (lambda x: (F.rrelu(x), F.rrelu(x, 0.1, 0.7)), (R(5, 7),)),
     "triangles": (lambda x: (x[torch.tril_indices(4, 5, 1).unbind()], x[torch.triu_indices(4, 5, -1).unbind()]), (R(4, 5),)),
     "pads by its own elements": (
         lambda x: (*(F.pad(x, (3, 1, 0, 2), mode=m) for m in ("reflect", "replicate", "circular")),

@@ -201,6 +201,15 @@ def _leaky(c: Call, x: Node, slope: float = 0.01) -> Node:
     return c.op("where", c.op("gt", x, zero), x, c.op("mul", x, c.b.const(slope, x.type.dtype)))
 
 
+@row("rrelu_with_noise", "rrelu_with_noise_functional")
+def _rrelu(c: Call, x: Node, noise: Node, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Any:
+    """The mean slope; in training slopes are drawn."""
+    if training:
+        raise c.refuse("random numbers", "draw them outside and pass them as an input")
+    y = _leaky(c, x, (lower + upper) / 2)
+    return (y, noise) if c.outs else y
+
+
 @row("softplus")
 def _softplus(c: Call, x: Node, beta: float = 1, threshold: float = 20) -> Node:
     """log(1 + exp(beta x)) / beta, and x where beta x is beyond the threshold: from 20 on it is that to the last digit anyway."""

@@ -357,8 +357,7 @@ def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int
 DATA = ("masked_select", "nonzero", "nonzero_static", "unique", "_unique2", "unique_consecutive", "unique_dim",
         "bincount")  # fmt: skip
 RANDOM = ("bernoulli", "multinomial", "normal", "normal_functional", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
-          "randperm", "uniform", "exponential", "cauchy", "geometric", "log_normal", "poisson", "rrelu_with_noise",
-          "rrelu_with_noise_functional")  # fmt: skip
+          "randperm", "uniform", "exponential", "cauchy", "geometric", "log_normal", "poisson")  # fmt: skip
 
 
 @row(*DATA)
