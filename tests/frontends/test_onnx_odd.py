@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from ml_dtypes import finfo
 from onnx import TensorProto, helper, numpy_helper
@@ -198,3 +200,37 @@ def test_eight_bit_floats_keep_fractions_and_end_at_their_largest_number(to):
     got = autocomp.optimize(m, target="cpu", cache=False).run({"x": x, "s": s})
     for name, value in want.items():
         np.testing.assert_array_equal(got[name].astype(np.float32), value.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4"])
+@pytest.mark.parametrize("shape, block", [((5, 3), 0), ((64, 33), 32), ((300, 501), 0)])
+def test_constants_of_four_bits_are_dequantised(kind: str, shape: tuple[int, int], block: int, tmp_path) -> None:
+    """Two elements a byte, of which the first is in the low bits; in the model, in its file and beside it."""
+    dtype, code, rng = getattr(ml_dtypes, kind), getattr(TensorProto, kind.upper()), np.random.default_rng(0)
+    w = rng.integers(*{"int4": (-8, 8), "uint4": (0, 16)}[kind], shape).astype(dtype)
+    s = (rng.random((shape[0] // block, shape[1]) if block else shape[1:]) + 0.1).astype("f4")
+    z, x = rng.integers(1, 7, s.shape).astype(dtype), rng.standard_normal((3, shape[0])).astype("f4")
+    attrs = {"axis": 0, "block_size": block} if block else {"axis": 1}
+    fixed = [helper.make_tensor("w", code, shape, w.astype("i4").flatten().tolist()),
+             *(numpy_helper.from_array(v, name) for v, name in ((s, "s"), (z, "z")))]  # fmt: skip
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], **attrs), helper.make_node("MatMul", ["x", "d"], ["y"])]
+    m = model(nodes, {"x": x}, "y", fixed)
+    m.opset_import[0].version, m.ir_version = 21, 10
+    spread = lambda v: np.repeat(v.astype("f8"), block, 0) if block else v.astype("f8")
+    want = x.astype("f8") @ ((w.astype("f8") - spread(z)) * spread(s))
+    onnx.save(m, tmp_path / "in.onnx")
+    apart = onnx.ModelProto.FromString(m.SerializeToString())
+    onnx.save(apart, tmp_path / "beside.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
+    for source in (m, str(tmp_path / "in.onnx"), str(tmp_path / "beside.onnx")):
+        got = evaluate(load_onnx(source), {"x": x})["y"]
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+
+
+def test_four_bits_are_refused_where_their_type_matters() -> None:
+    """A quantisation rounds to the type of its zero point."""
+    x, zero = np.ones(4, "f4"), numpy_helper.from_array(np.zeros((), ml_dtypes.int4), "z")
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+    m = model(nodes, {"x": x, "s": np.float32(0.5)}, "y", [zero])
+    m.opset_import[0].version, m.ir_version = 21, 10
+    with pytest.raises(UnsupportedOp, match="element type int4 is not supported"):
+        load_onnx(m)

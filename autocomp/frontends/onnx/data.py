@@ -38,6 +38,7 @@ DTYPE_OF_ONNX: dict[int, DType] = {
     TP.UINT64: U64,
     TP.BOOL: BOOL,
 }
+FOUR_BITS = {TP.INT4: I8, TP.UINT4: U8}  # the types that hold the numbers of constants of four bits
 ONNX_OF_DTYPE = {d: code for code, d in DTYPE_OF_ONNX.items()}
 
 _TYPED_FIELD = {
@@ -112,6 +113,27 @@ def tensor_loader(
     if raw is not None:
         return dtype, shape, lambda: _from_bytes(raw.read(), dtype, shape)
     return dtype, shape, lambda: _decode(t, dtype, shape, field)
+
+
+def four_bit_loader(
+    t: onnx.TensorProto, folder: Path | None, where: str, raw: Raw | None = None
+) -> tuple[DType, tuple[int, ...], Callable[[], np.ndarray]]:
+    """`tensor_loader` of a tensor of FOUR_BITS, whose bytes hold two elements each, the first one in the low bits."""
+    shape = declared_shape(t, where)
+    count = math.prod(shape)
+    packed = onnx.TensorProto()
+    packed.CopyFrom(t)
+    packed.data_type = TP.UINT8
+    del packed.dims[:]
+    packed.dims.append((count + 1) // 2)
+    _, _, load = tensor_loader(packed, folder, where, raw)
+    dtype = FOUR_BITS[t.data_type]  # type: ignore[index]
+
+    def numbers() -> np.ndarray:
+        low_first = np.stack([load() << 4, load() & 0xF0], axis=-1).reshape(-1)[:count].view(dtype.numpy)
+        return (low_first >> 4).reshape(shape)  # of signed numbers the sign stays
+
+    return dtype, shape, numbers
 
 
 def tensor_array(t: onnx.TensorProto, folder: Path | None, where: str) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +16,17 @@ from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.frontends.onnx import functions
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.constants import Constants
-from autocomp.frontends.onnx.data import Raw, dtype_named, tensor_loader
+from autocomp.frontends.onnx.data import FOUR_BITS, Raw, dtype_named, four_bit_loader, tensor_loader
 from autocomp.frontends.onnx.model import MAX_GRAPH_DEPTH, ONNX_DOMAINS, Model
 from autocomp.frontends.onnx.refused import REFUSED
-from autocomp.frontends.onnx.registry import LOWERINGS
+from autocomp.frontends.onnx.registry import LOWERINGS, ORT
 from autocomp.frontends.onnx.scope import Scope, Value
 from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import Dim, Sym, TensorType, can_be_named
 
+NUMBERS_OF = (("DequantizeLinear", ""), ("DequantizeLinear", ORT), ("Cast", ""))  # operators to which only the value of an operand matters
 MAX_TENSOR_BYTES = 2**42
 """The most that one tensor of a model may take; beyond it (no machine holds 4 TiB) a declared shape is not believed."""
 
@@ -99,7 +100,8 @@ class Importer:
                 raise ModelError("has no name", where="initializer")
             if g is self.model.proto.graph and t.name in self.inputs:
                 continue
-            dtype, shape, load = tensor_loader(t, self.model.folder, where, raw.get(i))
+            loader = four_bit_loader if t.data_type in FOUR_BITS and self._read_as_numbers(g, t.name) else tensor_loader
+            dtype, shape, load = loader(t, self.model.folder, where, raw.get(i))
             if shape == ():
                 node = self.constants.node(load(), t.name)
             else:
@@ -111,6 +113,15 @@ class Importer:
             raise UnsupportedOp(
                 "sparse initializers are not supported", where=f"initializer '{s.values.name}'", hint="store the tensor densely"
             )
+
+    @staticmethod
+    def _read_as_numbers(g: onnx.GraphProto, name: str) -> bool:
+        """Whether a constant's own type matters to nobody: it is dequantised or cast, and nothing else (a quantisation has its zero point's
+        type)."""
+        if any(v.name == name for v in (*g.input, *g.output)):
+            return False
+        readers = [n for n in _nodes(g) if name in n.input]
+        return all((n.op_type, _domain(n.domain)) in NUMBERS_OF for n in readers)
 
     def _input(self, v: onnx.ValueInfoProto) -> Value:
         """An input of the graph; a sequence becomes one input an element, `name[0]`, `name[1]`, ..."""
@@ -318,6 +329,15 @@ class Importer:
 
 def _domain(name: str) -> str:
     return "" if name in ONNX_DOMAINS else name
+
+
+def _nodes(g: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Those of a graph and of graphs inside it."""
+    for n in g.node:
+        yield n
+        for a in n.attribute:
+            for inside in (a.g, *a.graphs):
+                yield from _nodes(inside)
 
 
 def _believed(t: TensorType, where: str) -> TensorType:
