@@ -130,7 +130,8 @@ def four_bit_loader(
     dtype = FOUR_BITS[t.data_type]  # type: ignore[index]
 
     def numbers() -> np.ndarray:
-        low_first = np.stack([load() << 4, load() & 0xF0], axis=-1).reshape(-1)[:count].view(dtype.numpy)
+        pairs = load()
+        low_first = np.stack([pairs << 4, pairs & 0xF0], axis=-1).reshape(-1)[:count].view(dtype.numpy)
         return (low_first >> 4).reshape(shape)  # of signed numbers the sign stays
 
     return dtype, shape, numbers

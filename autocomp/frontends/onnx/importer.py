@@ -93,14 +93,14 @@ class Importer:
     def _initializers(self, g: onnx.GraphProto, scope: Scope, raw: Mapping[int, Raw] | None = None) -> None:
         """Bind initializers to parameters, but those of inputs that the caller gives a type or a value: they are what these default to.
         Large ones, whose data are outside of the message, are read when they are needed."""
-        raw = raw or {}
+        raw, numbers = raw or {}, _read_as_numbers(g)
         for i, t in enumerate(g.initializer):
             where = f"initializer '{t.name}'"
             if not t.name:
                 raise ModelError("has no name", where="initializer")
             if g is self.model.proto.graph and t.name in self.inputs:
                 continue
-            loader = four_bit_loader if t.data_type in FOUR_BITS and self._read_as_numbers(g, t.name) else tensor_loader
+            loader = four_bit_loader if t.name in numbers else tensor_loader
             dtype, shape, load = loader(t, self.model.folder, where, raw.get(i))
             if shape == ():
                 node = self.constants.node(load(), t.name)
@@ -113,15 +113,6 @@ class Importer:
             raise UnsupportedOp(
                 "sparse initializers are not supported", where=f"initializer '{s.values.name}'", hint="store the tensor densely"
             )
-
-    @staticmethod
-    def _read_as_numbers(g: onnx.GraphProto, name: str) -> bool:
-        """Whether a constant's own type matters to nobody: it is dequantised or cast, and nothing else (a quantisation has its zero point's
-        type)."""
-        if any(v.name == name for v in (*g.input, *g.output)):
-            return False
-        readers = [n for n in _nodes(g) if name in n.input]
-        return all((n.op_type, _domain(n.domain)) in NUMBERS_OF for n in readers)
 
     def _input(self, v: onnx.ValueInfoProto) -> Value:
         """An input of the graph; a sequence becomes one input an element, `name[0]`, `name[1]`, ..."""
@@ -338,6 +329,16 @@ def _nodes(g: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         for a in n.attribute:
             for inside in (a.g, *a.graphs):
                 yield from _nodes(inside)
+
+
+def _read_as_numbers(g: onnx.GraphProto) -> set[str]:
+    """Constants of four bits whose own type matters to nobody: they are dequantised or cast, and nothing else (a quantisation has its zero
+    point's type)."""
+    names = {t.name for t in g.initializer if t.data_type in FOUR_BITS} - {v.name for v in (*g.input, *g.output)}
+    for n in _nodes(g) if names else ():
+        if (n.op_type, _domain(n.domain)) not in NUMBERS_OF:
+            names.difference_update(n.input)
+    return names
 
 
 def _believed(t: TensorType, where: str) -> TensorType:
