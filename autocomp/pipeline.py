@@ -21,7 +21,7 @@ from autocomp.options import Options
 from autocomp.runtime.cache import load_program, program_key, store_program
 from autocomp.runtime.program import Program, build_program
 from autocomp.targets import load_target
-from autocomp.trace import Trace
+from autocomp.trace import Event, Trace
 from autocomp.tune.use import measured
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
         try:
             return _kernels(g, machine, rules, options, inner)
         finally:  # the covers of the trace are those of the whole program
-            trace.events += [e for e in inner.events if e.kind not in ("cut", "alternatives")]
+            trace.events += _but_of_covers(inner.events)
             trace.spent += inner.spent
 
     with started(options, trace) as deadline:
@@ -190,12 +190,12 @@ def _kernels(graph: Graph, machine: Target, rules: RuleSet, options: Options, tr
         except (UnsupportedOp, DoesNotFit):
             return calls, schedules
         trace.spent += told.spent
-        if _seconds(once[0], once[1]) < siblings.GAIN * _seconds(calls, schedules):
-            trace.events = [e for e in trace.events if e.kind not in ("cut", "alternatives")] + told.events
+        if printable.seconds(*once[:2]) < siblings.GAIN * printable.seconds(calls, schedules):
+            trace.events = _but_of_covers(trace.events) + told.events
             calls, schedules = once[:2]
     return calls, schedules
 
 
-def _seconds(calls: KernelGraph, schedules: Schedules) -> float:
-    """What a program takes by its schedules."""
-    return sum(c.expected if c.kernel.opaque else schedules[c.kernel.signature][1].seconds for c in calls.calls)
+def _but_of_covers(events: list[Event]) -> list[Event]:
+    """What is told of anything but how a cover was found: the trace has that of the one that the program is made of."""
+    return [e for e in events if e.kind not in ("cut", "alternatives")]

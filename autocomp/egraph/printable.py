@@ -90,9 +90,12 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 def waiting(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> frozenset[frozenset[int]]:
     """Reductions without which (`cover`) a tensor may be read once for them and for what they wait for, in kernels that take a good part of
     the program."""
-    seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
-    total = sum(s for _, s in seconds)
-    return frozenset(frozenset((h,)) for c, s in seconds if s >= WORTH * total for h in c.waits)
+    return frozenset(frozenset((h,)) for c, _ in _worth(calls, schedules) for h in c.waits)
+
+
+def seconds(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> float:
+    """What a program takes by its schedules, and where it has opaque kernels by their prices."""
+    return sum(c.expected if c.kernel.opaque else schedules[c.kernel.signature][1].seconds for c in calls.calls)
 
 
 @dataclass
@@ -134,9 +137,9 @@ class _Found:
                     self.folds.add(key)
                 self.known.add(key, alike, self.schedules[c.kernel.signature][1].seconds, c.expected)
         if not refused:
-            seconds = sum(c.expected if c.kernel.opaque else self.schedules[c.kernel.signature][1].seconds for c in calls.calls)
-            if self.best is None or seconds < gain * self.best[0]:
-                self.best = seconds, calls
+            taken = seconds(calls, self.schedules)
+            if self.best is None or taken < gain * self.best[0]:
+                self.best = taken, calls
         return {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
 
     def dear(self, calls: KernelGraph) -> set[frozenset[int]]:
@@ -157,29 +160,32 @@ class _Found:
 
 def _by_elements(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> bool:
     """Whether a kernel that computes element after element takes a good part of the program."""
-    of = [schedules[c.kernel.signature] for c in calls.calls if c.kernel.signature in schedules]
-    total = sum(cost.seconds for _, cost in of)
-    return any(s.instruction == SCALAR and cost.seconds >= WORTH * total for s, cost in of)
+    return any(schedules[c.kernel.signature][0].instruction == SCALAR for c, _ in _worth(calls, schedules))
+
+
+def _worth(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> list[tuple[Call, float]]:
+    """Calls whose schedules take a good part of what all that have some take, and their seconds."""
+    own = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
+    total = sum(s for _, s in own)
+    return [(c, s) for c, s in own if s >= WORTH * total]
 
 
 def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:
     """Reductions and products of several operations whose schedules all take much longer than the cover counted (by more than a launch),
     and a good part of the program (a product that stores turned what follows it); chains of contractions that take longer than the products
     which they spare would. Products alone are not refuted."""
-    seconds = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
-    total = sum(s for _, s in seconds)
     times = {"reduce": DEAR, "contract": DEAR, "chain": DEAR_CHAIN}
-    many = [(c, s, roles_of(c.kernel).form) for c, s in seconds if len(c.body) > 1 and s >= WORTH * total]
+    many = [(c, s, roles_of(c.kernel).form) for c, s in _worth(calls, schedules) if len(c.body) > 1]
     return [c for c, s, form in many if form in times and s - launch > times[form] * c.expected]
 
 
 def _copied_on(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> set[frozenset[int]]:
     """Products whose results a kernel that computes nothing copies on (columns cut off that filled up a vector) for a good part of the
     program: a cover takes products that need no such columns for dearer than they are where the depth is short."""
-    seconds = {c.kernel.signature: schedules[c.kernel.signature][1].seconds for c in calls.calls if c.kernel.signature in schedules}
-    total = sum(seconds.get(c.kernel.signature, c.expected) for c in calls.calls)
+    own = {c.kernel.signature: schedules[c.kernel.signature][1].seconds for c in calls.calls if c.kernel.signature in schedules}
+    total = seconds(calls, schedules)
     makers = {c.args[t.name]: c for c in calls.calls if c.contracts for t in c.kernel.outputs}
-    copies = [c for c in calls.calls if seconds.get(c.kernel.signature, 0.0) >= WORTH * total
+    copies = [c for c in calls.calls if own.get(c.kernel.signature, 0.0) >= WORTH * total
               and all(isinstance(s.value, Load) for s in c.kernel.stores)]  # fmt: skip
     found = [makers[t] for c in copies for t in c.args.values() if t in makers and makers[t] is not c]
     return {frozenset((n,)) for c in found for n in c.contracts}
