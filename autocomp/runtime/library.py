@@ -11,14 +11,13 @@ from threading import current_thread
 from autocomp.cost.host import usable_cores
 from autocomp.errors import AutocompError, ModelError
 from autocomp.ir.kernel import KernelGraph
+from autocomp.ir.types import DTYPES
 from autocomp.runtime import steps
 from autocomp.runtime.frames import Frame
 from autocomp.runtime.plan import Slots
 from autocomp.targets.source import KernelSource
 
-CTYPE = {"f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "f8e4m3": "uint8_t", "f8e5m2": "uint8_t",
-         "bool": "uint8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t",
-         "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}  # fmt: skip
+CTYPE = {name: f"{'' if d.kind == 'i' else 'u'}int{8 * d.bytes}_t" for name, d in DTYPES.items()} | {"f64": "double", "f32": "float"}
 THREADS = "autocomp_cpu_threads.h"
 RUN = """
 /* Run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences, threads: of a team, 0 for

@@ -126,25 +126,25 @@ AC_INLINE f16 s_to_f16(float f) {
 #endif
 AC_INLINE float s_round_f16(float x) { return s_from_f16(s_to_f16(x)); }
 AC_INLINE float s_round_bf16(float x) { return s_from_bf16(s_to_bf16(x)); }
-/* 8 bits: m of mantissa; b the exponent's bias; top: what is not finite from there on, past: what a float too large becomes. Numbers below
-   the least normal one are whole multiples of 2^(1-b-m), which the addition of 2^(24-b-m) rounds. */
-#define AC_SHORT_FLOAT(s, m, b, top, past) \
+/* 8 bits: m of mantissa; b the exponent's bias; top: the first that is not finite, which a float too large becomes. Numbers below the least
+   normal one are whole multiples of 2^(1-b-m), which the addition of 2^(24-b-m) rounds. */
+#define AC_SHORT_FLOAT(s, m, b, top) \
   AC_INLINE float s_from_##s(s h) { \
     uint32_t mag = h & 0x7f, u = (mag << (23 - m)) + ((127u - b) << 23); float f; \
-    if (mag >= top) u = 0x7f800000u | (mag & (past == 0x7f ? 7 : 3)) << 20; \
+    if (mag >= top) u = 0x7f800000u | (mag & ((1 << m) - 1)) << 20; \
     memcpy(&f, &u, 4); \
     if (mag >> m == 0) f = (float)mag * (1.f / (1 << (b + m - 1))); \
     return h & 0x80 ? -f : f; } \
   AC_INLINE s s_to_##s(float x) { \
     float a = fabsf(x), near = a + (float)(1 << (24 - b - m)); uint32_t u, n, sign; \
     memcpy(&sign, &x, 4); memcpy(&u, &a, 4); memcpy(&n, &near, 4); sign = sign >> 24 & 0x80; \
-    if (x != x) return (s)(sign | (past == 0x7f ? 0x7f : 0x7e)); \
+    if (x != x) return (s)(sign | top | 2); \
     if (u < (128u - b) << 23) return (s)(sign | (n & 0xff)); \
     u = ((u + ((1u << (22 - m)) - 1) + (u >> (23 - m) & 1)) >> (23 - m)) - ((127u - b) << m); \
-    return (s)(sign | (u >= top ? past : u)); } \
+    return (s)(sign | (u >= top ? top : u)); } \
   AC_INLINE float s_round_##s(float x) { return s_from_##s(s_to_##s(x)); }
-AC_SHORT_FLOAT(f8e4m3, 3, 7, 0x7fu, 0x7fu)
-AC_SHORT_FLOAT(f8e5m2, 2, 15, 0x7cu, 0x7cu)
+AC_SHORT_FLOAT(f8e4m3, 3, 7, 0x7fu)
+AC_SHORT_FLOAT(f8e5m2, 2, 15, 0x7cu)
 
 /* ---- moving vectors. The _n forms touch only the first n elements; lanes beyond are 0 after a load. */
 AC_INLINE vf vf_set(float x) { return x - (vf){0}; }

@@ -151,21 +151,21 @@ AC_INLINE ac_vec_u16 ac_to_f16(vf x) { ac_vec_u16 r; for (int l = 0; l < AC_LANE
 AC_STORED_AS(vf, f16, f16, ac_vec_u16, 16, ac_from_f16, ac_to_f16)
 AC_INLINE vf vf_round_f16(vf x) { return ac_from_f16(ac_to_f16(x)); }
 /* as s_from_ and s_to_ */
-#define AC_SHORT_FLOATS(s, m, b, top, past) \
+#define AC_SHORT_FLOATS(s, m, b, top) \
   AC_INLINE vf ac_from_##s(ac_vec_u8 t) { \
     vi h = AC_FROM_U8(t), mag = h & 0x7f, u = (mag << (23 - m)) + ((127 - b) << 23); \
-    u = vi_select(mag >= top, 0x7f800000 | (mag & (past == 0x7f ? 7 : 3)) << 20, u); \
+    u = vi_select(mag >= top, 0x7f800000 | (mag & ((1 << m) - 1)) << 20, u); \
     u = vi_select(mag >> m == 0, (vi)(__builtin_convertvector(mag, vf) * (1.f / (1 << (b + m - 1)))), u); \
     return (vf)(u | (h & 0x80) << 24); } \
   AC_INLINE ac_vec_u8 ac_to_##s(vf x) { \
     vi sign = (vi)((ac_vec_u32)x >> 24) & 0x80, u = (vi)x & 0x7fffffff, n = (vi)((vf)u + (float)(1 << (24 - b - m))) & 0xff; \
     vi r = ((u + ((1 << (22 - m)) - 1) + (u >> (23 - m) & 1)) >> (23 - m)) - ((127 - b) << m); \
-    r = vi_select(u < (128 - b) << 23, n, vi_select(r >= top, past - (vi){0}, r)); \
-    return AC_AS_U8(sign | vi_select(x != x, (past == 0x7f ? 0x7f : 0x7e) - (vi){0}, r)); } \
+    r = vi_select(u < (128 - b) << 23, n, vi_select(r >= top, vi_set(top), r)); \
+    return AC_AS_U8(sign | vi_select(x != x, vi_set(top | 2), r)); } \
   AC_STORED_AS(vf, s, s, ac_vec_u8, 8, ac_from_##s, ac_to_##s) \
   AC_INLINE vf vf_round_##s(vf x) { return ac_from_##s(ac_to_##s(x)); }
-AC_SHORT_FLOATS(f8e4m3, 3, 7, 0x7f, 0x7f)
-AC_SHORT_FLOATS(f8e5m2, 2, 15, 0x7c, 0x7c)
+AC_SHORT_FLOATS(f8e4m3, 3, 7, 0x7f)
+AC_SHORT_FLOATS(f8e5m2, 2, 15, 0x7c)
 
 /* ---- integers in lanes of 32 bits; arithmetic is modulo 2^32, and shorter types take the low bits */
 AC_INLINE vi vi_strided(const int32_t *p, long s) { return (vi)vf_strided((const float *)p, s); }
