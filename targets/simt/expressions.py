@@ -3,7 +3,8 @@ is rounded where it is made, else those that the program casts (`as_stored`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from math import exp, inf, isnan, log2
 
 from autocomp.targets.cpu.flat import index_text
@@ -221,8 +222,14 @@ def _of_data(e: Expr) -> bool:
 def _long(e: Expr) -> bool:
     """Whether a value takes so many instructions that a compiler jumps over them where it is not chosen: lanes then wait for each other,
     and no two elements are computed side by side (elu of f16[32, 4096, 128], H200: 30 us for 20 us of bytes, 2026-11-23)."""
-    costs = own_table("autocomp.targets.simt", "functions.yaml")["functions"]
+    costs = _costs()
     return any(isinstance(x, Map) and sum(costs.get(x.fn, {}).values()) >= JUMPED for x in postorder(e))
+
+
+@lru_cache(maxsize=1)
+def _costs() -> Mapping[str, Mapping[str, float]]:
+    """Instructions of each function by pipe (functions.yaml)."""
+    return own_table("autocomp.targets.simt", "functions.yaml")["functions"]  # type: ignore[no-any-return]
 
 
 def wrapping(fn: str, args: list[str], d: DType) -> str:
