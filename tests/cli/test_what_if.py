@@ -139,7 +139,9 @@ def test_values_that_are_alike_are_said_once(seen, text):
 @pytest.mark.parametrize("rule", ["tiling/gpu-contract", "fusion/epilogue", "algebra/add-exact-zero", "directives/tma-store", "tiling/*"])
 def test_why_not_takes_three_lines_at_most(rule):
     program = autocomp.optimize(PRODUCT, target="cuda:h200")
-    for name in [n for n in program.rule_names if n == rule or (rule == "tiling/*" and n.startswith("tiling/"))]:
+    names = [n for n in program.rule_names if n == rule or (rule == "tiling/*" and n.startswith("tiling/"))]
+    assert names
+    for name in names:
         lines = program.explain(why_not=name).splitlines()
         assert 1 <= len(lines) <= 3 and all(len(line) < 420 for line in lines), lines
 

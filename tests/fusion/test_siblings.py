@@ -42,7 +42,7 @@ def test_siblings_are_one_kernel_and_right(name: str, n: int, m: int) -> None:
         assert any("fusion/siblings" in r for k in program.kernels for r in k.rules) == (kernels == 1)
     rng = np.random.default_rng(n)
     x, w = rng.standard_normal((n, m)).astype(np.float32), rng.standard_normal(m).astype(np.float32)
-    for got, want in zip(results(program, x, w), meaning(x.astype(np.float64), w.astype(np.float64))):
+    for got, want in zip(results(program, x, w), meaning(x.astype(np.float64), w.astype(np.float64)), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 

@@ -166,8 +166,8 @@ def test_forks_while_another_thread_imports(monkeypatch, tmp_path):
 def test_a_module_may_fork_while_it_is_imported(monkeypatch, tmp_path):
     monkeypatch.setattr(forks, "_OURS", (*forks._OURS, "forks_at_import"))
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "forks_at_import.py").write_text("import os\nif not os.fork():\n    os._exit(0)\nos.wait()\n")
-    importlib.import_module("forks_at_import")
+    (tmp_path / "forks_at_import.py").write_text("import os\nif not os.fork():\n    os._exit(7)\nENDED = os.wait()[1]\n")
+    assert os.waitstatus_to_exitcode(importlib.import_module("forks_at_import").ENDED) == 7
     sys.modules.pop("forks_at_import")
 
 

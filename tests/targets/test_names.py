@@ -124,6 +124,7 @@ def test_a_loop_of_a_kernel_does_not_hide_a_dimension(target):
 
 def test_sources_have_the_models_names_again():
     program = autocomp.optimize(TWO.format("q"), target="cuda:h200")
+    assert program.printed
     for s in program.printed.values():
         assert s.sizes == ("q",)
         assert "long long dim_q" in s.text
