@@ -23,23 +23,33 @@ class Directives:
     def __init__(self, rules: Iterable[Rule], functions: Mapping[str, Any]) -> None:
         self.rules = tuple((r, r.match, r.rhs.op) for r in rules if isinstance(r.match, Apply) and isinstance(r.rhs, Apply))
         self.functions = functions
+        self._read = tuple(dict.fromkeys(key for _, match, _ in self.rules for key, _ in match.attrs))  # fields of a schedule
+        self._given: dict[tuple[Any, ...], tuple[dict[str, str], tuple[str, ...]]] = {}
         self._known: dict[tuple[str, tuple[Any, ...]], bool] = {}
 
     def of(self, s: Schedule) -> tuple[str, ...]:
         """Names in the order of `ir.directives`, those left out that require another one."""
-        return complete(self.by(s))
+        return self._both(s)[1]
 
-    def by(self, s: Schedule) -> dict[str, str]:
+    def by(self, s: Schedule) -> Mapping[str, str]:
         """directive -> the first rule that gives it."""
-        found: dict[str, str] = {}
-        for rule, match, name in self.rules:
-            if name not in found and self._matches(rule, match, s):
-                found[name] = rule.name
-        return found
+        return self._both(s)[0]
 
-    def _matches(self, rule: Rule, match: Apply, s: Schedule) -> bool:
+    def _both(self, s: Schedule) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Asked once for the schedules that are alike in all that rules read of them."""
+        values = tuple([_field(s, key) for key in self._read])
+        known = self._given.get(values)
+        if known is None:
+            found: dict[str, str] = {}
+            at = dict(zip(self._read, values))
+            for rule, match, name in self.rules:
+                if name not in found and self._matches(rule, match, tuple([at[key] for key, _ in match.attrs])):
+                    found[name] = rule.name
+            known = self._given[values] = found, complete(found)
+        return known
+
+    def _matches(self, rule: Rule, match: Apply, values: tuple[Any, ...]) -> bool:
         """Asked once for the schedules that are alike in what the rule reads of them."""
-        values = tuple([_field(s, key) for key, _ in match.attrs])
         known = self._known.get((rule.name, values))
         if known is None:
             known = self._known[rule.name, values] = self._matched(rule, match, values)

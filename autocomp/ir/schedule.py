@@ -71,6 +71,10 @@ class Schedule:
         """The same of the first piece of a split reduction."""
         return self._changed(tile=tile, order=order, split=None, join=())
 
+    def told(self, directives: tuple[str, ...]) -> Schedule:
+        """The same with other directives."""
+        return self._changed(directives=directives)
+
     def _changed(self, **fields: object) -> Schedule:
         """`dataclasses.replace` in a twentieth of its time, as a kernel has thousands of such schedules."""
         out = object.__new__(Schedule)

@@ -31,3 +31,13 @@ RULES = """
 ])  # fmt: skip
 def test_a_split_is_its_parts_and_a_flag_a_number(fields, given):
     assert Directives(parse_rules(RULES, "t.yaml"), {}).by(Schedule(**fields)) == given
+
+
+def test_rules_are_asked_once_for_schedules_alike_in_what_they_read(monkeypatch):
+    given, asked = Directives(parse_rules(RULES, "t.yaml"), {}), []
+    real = Directives._matched
+    monkeypatch.setattr(Directives, "_matched", lambda d, rule, *of: (asked.append(rule.name), real(d, rule, *of))[1])
+    for threads in (64, 128, 256):
+        s = Schedule(persistent=True, stages=3, threads=threads)
+        assert given.by(s) == {"load_c": "t/flag"} and given.of(Schedule(split=("r0", 4), threads=threads)) == ("pdl",)
+    assert sorted(asked) == ["t/flag", "t/flag", "t/parts", "t/parts"]
