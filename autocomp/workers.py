@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -228,8 +228,8 @@ class Shared:
 class Pool:
     """Several workers side by side."""
 
-    def __init__(self, jobs: int, module: str = "") -> None:
-        self.workers = [Worker(module) for _ in range(max(1, jobs))]
+    def __init__(self, jobs: int, module: str = "", where: str = "tune") -> None:
+        self.workers = [Worker(module, where) for _ in range(max(1, jobs))]
         self.begun: list[Worker] = []
 
     def wake(self, count: int) -> None:
@@ -238,18 +238,22 @@ class Pool:
             w.wake()
 
     def each(self, task: Callable[..., Any], items: Sequence[tuple[Any, ...]], limit: float,
-             end: float = float("inf")) -> Iterator[tuple[int, Any]]:  # fmt: skip
+             end: float = float("inf"), kinds: Sequence[Hashable] = ()) -> Iterator[tuple[int, Any]]:  # fmt: skip
         """(number of the item, value or Failure) as they come; a worker that dies costs its own item alone. At `end` (monotonic) those
-        under way are ended, and neither they nor those that are left come."""
+        under way are ended, and neither they nor those that are left come. `kinds`: of each item; a worker goes on with the kind that it
+        has, then with the first that no other has, then with the first item that is left."""
         self.wake(len(items))
-        left = list(enumerate(items))[::-1]
+        left = list(range(len(items)))
         busy: dict[Worker, int] = {}
+        own: dict[Worker, Hashable] = {}
         idle = self.workers[::-1]
         while left or busy:
             while left and idle:
-                n, args = left.pop()
                 w = idle.pop()
-                w.start(task, *args, limit=limit)
+                n = _next(left, kinds, own.get(w), [own.get(x) for x in busy]) if kinds else left[0]
+                left.remove(n)
+                own[w] = kinds[n] if kinds else None
+                w.start(task, *items[n], limit=limit)
                 busy[w] = n
             late = min(end, *(w.deadline for w in busy))
             ready = wait([w.pipe for w in busy], max(0.0, late - time.monotonic()))
@@ -278,6 +282,12 @@ class Pool:
     def stop(self) -> None:
         for w in self.workers:
             w.stop()
+
+
+def _next(left: Sequence[int], kinds: Sequence[Hashable], own: Hashable, others: Sequence[Hashable]) -> int:
+    """The item that a worker takes next: of its own kind, else of one that no other has, else the first."""
+    free = (n for n in left if kinds[n] not in others)
+    return next((n for n in left if kinds[n] == own), next(free, left[0]))
 
 
 def _outlived(parent: int) -> None:

@@ -48,6 +48,7 @@ PRINTED = 2  # of these, until how many the target has printed it is asked
 LARGEST = 48  # kernels of each target whose largest schedule must fit; a quarter of them where one sample is asked for
 MORE = 4  # kernels that are tried for one of those wanted: the target prints no schedule of some
 AT_ONCE = 32  # kernels in one e-graph at most
+KEPT = 512  # kernels whose schedules by the same rules are kept
 ROUNDS = 6  # graphs of each family that are drawn at most,
 USED = 12  # and of each family that a directive is for, in front of all others,
 DEPENDENT = 96  # kernels in which order matters that a rule is tried on which does not ask isl,
@@ -60,10 +61,24 @@ Say = Callable[[str], None]
 _KNOWN: dict[tuple[object, ...], CheckResult] = {}
 
 
-@lru_cache(maxsize=64)
 def _found(kernels: tuple[Kernel, ...], rules: tuple[Rule, ...], machine: Target, exact: bool = False) -> tuple[Found, ...]:
-    options = replace(OPTIONS, exact=exact)
-    return tuple(found_together(kernels, [_roles(k) for k in kernels], RuleSet(rules), machine.chip, options))
+    """What rules make of kernels, asked once of each: rules that change schedules, or give directives, are tried on those of the same
+    others. Where a limit ended them, it depends on which kernels were asked together, and is asked again."""
+    known = _schedules_of(rules, machine, exact)
+    out = {k: known[k] for k in kernels if k in known}
+    if new := tuple(k for k in kernels if k not in out):
+        options = replace(OPTIONS, exact=exact)
+        fresh = dict(zip(new, found_together(new, [_roles(k) for k in new], RuleSet(rules), machine.chip, options)))
+        if len(known) + len(fresh) > KEPT:
+            known.clear()
+        known.update((k, f) for k, f in fresh.items() if not f.budget)
+        out |= fresh
+    return tuple(out[k] for k in kernels)
+
+
+@lru_cache(maxsize=4)
+def _schedules_of(rules: tuple[Rule, ...], machine: Target, exact: bool) -> dict[Kernel, Found]:
+    return {}
 
 
 def check_kernel_rule(
@@ -238,7 +253,7 @@ class _Check:
         most = LARGEST if self.samples > 1 else LARGEST // 4
         for kernel, schedules in self.of_kernels(islice(filter(self.may_match, self.pool(machine)), most), machine):
             if whole := [s for s in schedules if s.split is None]:
-                s = max(whole, key=_size)
+                s = _largest(whole)
                 if why := too_large(kernel, s, machine.chip):
                     return Fault(kernel, kernel, s, machine, f"capacity: {why}")
         return None
@@ -297,8 +312,8 @@ class _Check:
             for k, f in zip(some, _found(some, rules, machine, exact)):
                 if self.rule.phase == "directives":
                     given = directives_of(k, _roles(k), RuleSet((*self.others, self.rule)), machine.chip, OPTIONS)
-                    mine = [replace(s, directives=given.of(s)) for s, by in f.schedules if by != UNTILED and self.gives(given.by(s))]
-                    self.bases = [replace(s, directives=()) for s in mine]
+                    mine = [s.told(given.of(s)) for s, by in f.schedules if by != UNTILED and self.gives(given.by(s))]
+                    self.bases = [s.told(()) for s in mine]
                 else:
                     mine = [s for s, by in f.schedules if by == self.rule.name]
                     self.bases = [s for s, by in f.schedules if by not in (self.rule.name, UNTILED)]
@@ -353,11 +368,22 @@ def _some_of_each(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 def _some(schedules: Sequence[Schedule], seed: str, most: int) -> list[Schedule]:
     """The largest, which is what capacity is about, and some at random."""
-    largest = max(schedules, key=_size)
+    largest = _largest(schedules)
     rest = [s for s in schedules if s is not largest]
     chosen = Random(seed).sample(rest, min(most - 1, len(rest)))
     return [*chosen[:1], largest, *chosen[1:]]
 
 
+def _largest(schedules: Sequence[Schedule]) -> Schedule:
+    """The greatest by `_size`: texts are written of those alone that are as large as it."""
+    sizes = [_elements(s) for s in schedules]
+    most = max(sizes)
+    return max((s for s, n in zip(schedules, sizes) if n == most), key=_size)
+
+
 def _size(s: Schedule) -> tuple[int, str]:
-    return prod(n for _, n in s.tile) * s.stages * s.resident, show(replace(s, directives=()))
+    return _elements(s), show(s.told(()))
+
+
+def _elements(s: Schedule) -> int:
+    return prod([n for _, n in s.tile]) * s.stages * s.resident

@@ -16,6 +16,8 @@ from autocomp.deadline import current, start
 from autocomp.errors import AutocompError, RuleError
 from autocomp.options import Options
 
+MANY = 8  # rules that one process checks by itself
+
 rules_app = typer.Typer(no_args_is_help=True, help="List the rules, or check rule files for soundness.")
 app.add_typer(rules_app, name="rules")
 
@@ -104,6 +106,7 @@ def rules_check(
     watch: Annotated[bool, typer.Option("--watch", help="Check again whenever a file changes, until Ctrl-C.")] = False,
     on: Annotated[str | None, typer.Option("--on", help="Check rules about schedules on the kernels of a graph, in one line.")] = None,
     target: Annotated[str, typer.Option("--target", help="For which target, with --on.")] = "cpu",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Rules checked side by side, 0: one a core, of many rules.")] = 0,
     deadline: Seconds = None,
     as_json: Json = False,
 ) -> None:
@@ -120,7 +123,7 @@ def rules_check(
         _watched(files or [], samples, deadline, as_json)
         return
     ruleset = _in_time(files, deadline)
-    _report_checks(_of_files(ruleset, files), ruleset, samples, as_json, (on, target) if on is not None else None)
+    _report_checks(_of_files(ruleset, files), ruleset, samples, as_json, (on, target) if on is not None else None, jobs)
 
 
 @rules_app.command("test")
@@ -263,12 +266,16 @@ def _in_time(files: list[Path] | None, seconds: float | None) -> Any:
     return loaded
 
 
-def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool, on: tuple[str, str] | None = None) -> None:
-    """Check rules and print the outcome; an error with the counterexample if one is refuted. `on`: a graph and a target."""
+def _report_checks(chosen: list[Any], in_force: Any, samples: int, as_json: bool, on: tuple[str, str] | None = None,
+                   jobs: int = 1) -> None:  # fmt: skip
+    """Check rules and print the outcome; an error with the counterexample if one is refuted. `on`: a graph and a target; `jobs`: processes,
+    0 for one a core where there are more than MANY rules, whose check takes longer than processes take to begin."""
+    from autocomp.cost.host import usable_cores
     from autocomp.report.rulecheck import check_rules, check_rules_on
 
+    jobs = jobs or (usable_cores() if len(chosen) > MANY else 1)
     say = lambda text: None if as_json else err.print(text, highlight=False, soft_wrap=True)
-    report = check_rules_on(chosen, in_force, *on) if on else check_rules(chosen, in_force, samples, say)
+    report = check_rules_on(chosen, in_force, *on) if on else check_rules(chosen, in_force, samples, say, jobs)
     if as_json:
         typer.echo(json.dumps(report.data(), indent=1))
     else:

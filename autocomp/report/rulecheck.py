@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rich.table import Table
 
 from autocomp.check.kernels import read
 from autocomp.check.rules import OPTIONS, check_kernel_rule, check_on_graph
-from autocomp.deadline import by_counts, current
+from autocomp.deadline import Deadline, by_counts, clock, current, running
 from autocomp.egraph.examples import check_examples
-from autocomp.errors import RuleError
+from autocomp.errors import AutocompError, DoesNotFit, RuleError
 from autocomp.rewrite import CheckResult, Rule, RuleSet, check_rule
 from autocomp.rewrite.check import next_step
 from autocomp.rewrite.vocabulary import KERNEL_PHASES
 from autocomp.targets import load_target
+from autocomp.workers import Failure, Pool
 
 EVERY = 3.0  # seconds between two words about how far a check is
+NO_END = 1e6  # seconds for the check of one rule, which ends by counts
+TINY = 1e-3  # a clock of 0 seconds would have no end
 
 
 @dataclass(frozen=True)
@@ -70,22 +75,78 @@ def negative(r: Rule) -> int:
     return len(r.examples) - positive(r)
 
 
-def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int, say: Callable[[str], None] | None = None) -> RuleReport:
+def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int, say: Callable[[str], None] | None = None,
+                jobs: int = 1) -> RuleReport:  # fmt: skip
     """Prove or test each rule, those about schedules on drawn kernels, and run its examples through the e-graph; after the deadline the
-    rest are unchecked. `say` is told every few seconds how far it is."""
-    rows: list[tuple[Rule, CheckResult]] = []
+    rest are unchecked. `say` is told every few seconds how far it is. `jobs`: processes that check side by side. Raises AutocompError
+    where one of them ends, and what a check raises."""
     tell = _seldom(say) if say is not None else None
+    if jobs > 1 and len(chosen) > 1:
+        return RuleReport(tuple(zip(chosen, _side_by_side(chosen, in_force, samples, tell, jobs))))
+    rows: list[tuple[Rule, CheckResult]] = []
     for r in chosen:
         if tell is not None:
             tell(f"{len(rows)} of {len(chosen)} rules checked; next {r.name}")
-        about_kernels = r.phase in KERNEL_PHASES
-        result = check_kernel_rule(r, in_force, samples, small=True, say=tell) if about_kernels else check_rule(r, samples)
-        if result.status not in ("refuted", "unchecked"):
-            with by_counts():  # or what the clock cuts would be the rule's fault
-                wrong = check_examples(r, in_force)
-            result = CheckResult("refuted", wrong, result.tests) if wrong else result
-        rows.append((r, result))
+        rows.append((r, check_one(r, in_force, samples, tell)))
     return RuleReport(tuple(rows))
+
+
+def check_one(r: Rule, in_force: RuleSet, samples: int, say: Callable[[str], None] | None = None) -> CheckResult:
+    """Prove or test a rule, and run its examples."""
+    about_kernels = r.phase in KERNEL_PHASES
+    result = check_kernel_rule(r, in_force, samples, small=True, say=say) if about_kernels else check_rule(r, samples)
+    if result.status in ("refuted", "unchecked"):
+        return result
+    with by_counts():  # or what the clock cuts would be the rule's fault
+        wrong = check_examples(r, in_force)
+    return CheckResult("refuted", wrong, result.tests) if wrong else result
+
+
+def _side_by_side(chosen: Sequence[Rule], in_force: RuleSet, samples: int, say: Callable[[str], None] | None,
+                  jobs: int) -> list[CheckResult]:  # fmt: skip
+    """The result of each rule, from processes of which each takes rules about the same kernels one after another: what it drew for one
+    serves the next. Those about schedules come first, as they take longest."""
+    order = sorted(range(len(chosen)), key=lambda n: chosen[n].phase not in KERNEL_PHASES)
+    shared = pickle.dumps(in_force)  # once: each process reads it once
+    left = max(current().left, TINY) if current().seconds else 0.0
+    asked = [(shared, chosen[n], samples, left) for n in order]
+    kinds = [(chosen[n].phase, chosen[n].targets) if chosen[n].phase in KERNEL_PHASES else ("graph",) for n in order]
+    found: dict[int, CheckResult] = {}
+    pool = Pool(min(jobs, len(chosen)), __name__, "rules check")
+    try:
+        for n, answer in pool.each(_in_child, asked, NO_END, kinds=kinds):
+            rule = chosen[order[n]]
+            if isinstance(answer, Failure):
+                raise AutocompError(f"its check ended: {answer.reason}", where=rule.where_text, hint="check it alone: autocomp rules test "
+                                    f"{rule.name}")  # fmt: skip
+            if isinstance(answer, AutocompError):
+                raise answer
+            found[order[n]] = answer
+            if say is not None:
+                say(f"{len(found)} of {len(chosen)} rules checked; last {rule.name}")
+    finally:
+        pool.stop()
+    return [found[n] for n in range(len(chosen))]
+
+
+@lru_cache(maxsize=1)
+def _read(shared: bytes) -> RuleSet:
+    out: RuleSet = pickle.loads(shared)
+    return out
+
+
+_ENDS: list[float] = []  # when a child's clock is over
+
+
+def _in_child(shared: bytes, rule: Rule, samples: int, left: float) -> CheckResult | AutocompError:
+    """A rule's result, or the error that its check raises, whole. `left`: seconds when the check of all began, 0 for no end."""
+    if left and not _ENDS:
+        _ENDS.append(clock() + left)
+    try:
+        with running(Deadline(max(_ENDS[0] - clock(), TINY) if left else 0.0)):
+            return check_one(rule, _read(shared), samples)
+    except AutocompError as e:
+        return AutocompError(e.what, where=e.where, hint=e.hint) if isinstance(e, DoesNotFit) else e.with_traceback(None)
 
 
 def check_rules_on(chosen: Sequence[Rule], in_force: RuleSet, graph: str, target: str) -> RuleReport:

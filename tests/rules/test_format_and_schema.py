@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from autocomp.deadline import Deadline, running
 from autocomp.errors import RuleError
 from autocomp.report.rulecheck import check_rules
 from autocomp.report.watch import changes
@@ -20,6 +22,7 @@ from autocomp.rewrite.yaml_source import Located, read_yaml
 from tests.cli.test_cli import run
 from tests.helpers.json_schema import broken
 
+IN_FORCE = load_rules()
 RULES = sorted(Path("rules").glob("*.yaml"))
 RIGHT = """- name: mine/a
   phase: algebra
@@ -195,3 +198,32 @@ def test_a_long_check_says_how_far_it_is(monkeypatch):
     said: list[str] = []
     check_rules(rules, load_rules(), 1, said.append)
     assert said == ["0 of 1 rules checked; next mine/a"]
+
+
+def test_processes_find_what_one_finds(monkeypatch):
+    monkeypatch.setattr("autocomp.report.rulecheck.EVERY", -1.0)
+    wrong = RIGHT.replace("mine/a", "mine/wrong").replace("mul(?x, 2)", "mul(?x, 3)")
+    rules = parse_rules(RIGHT + wrong + RIGHT.replace("mine/a", "mine/last"), "r.yaml")
+    said: list[str] = []
+    alone, together = check_rules(rules, IN_FORCE, 1), check_rules(rules, IN_FORCE, 1, said.append, jobs=2)
+    assert together == alone
+    assert [c.status.partition("-")[0] for _, c in together.rows] == ["proved", "refuted", "proved"]
+    assert len(said) == 3 and said[-1].startswith("3 of 3 rules checked; last ")
+
+
+def test_an_error_of_a_check_comes_whole_from_a_process():
+    asks = next(r for r in IN_FORCE if any(str(c) == "fits(tile)" for c in r.where))
+    changes = next(r for r in IN_FORCE if r.phase == "scheduling" and "cuda" in r.targets)
+    rules = (replace(changes, name="mine/asks", where=asks.where), *parse_rules(RIGHT, "r.yaml"))
+    with pytest.raises(RuleError, match="a scheduling rule does not say the whole tile") as alone:
+        check_rules(rules, IN_FORCE, 1)
+    with pytest.raises(RuleError) as together:
+        check_rules(rules, IN_FORCE, 1, jobs=2)
+    assert str(together.value) == str(alone.value) and together.value.hint == alone.value.hint
+
+
+def test_processes_keep_to_the_deadline():
+    rules = parse_rules(RIGHT + RIGHT.replace("mine/a", "mine/b"), "r.yaml")
+    with running(Deadline(1e-6)):
+        report = check_rules(rules, IN_FORCE, 1, jobs=2)
+    assert report.counts.endswith("2 unchecked")

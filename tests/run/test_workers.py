@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from autocomp import workers
 from autocomp.workers import Failure, Pool, Shared, Worker
 from tests.helpers import tune_tasks as tasks
 
@@ -36,6 +37,24 @@ def test_a_crash_a_hang_and_an_error_cost_their_own_task_alone():
     assert found[5] == Failure("ValueError: bad candidate")
     assert found[6] == Failure("the target has no such instruction", refused=True)
     assert found[8] == Failure("the process ended with exit code 7")
+
+
+def test_a_child_goes_on_with_items_of_its_kind():
+    pool = Pool(2)
+    kinds = ["a", "b", "a", "b", "a", "b"]
+    try:
+        found = dict(pool.each(tasks.slowly, [(0.02,)] * 6, limit=20.0, kinds=kinds))
+    finally:
+        pool.stop()
+    assert sorted(found) == list(range(6))
+    assert found[0] == found[2] and found[1] == found[3] and found[0] != found[1]
+
+
+@pytest.mark.parametrize(("own", "others", "taken"), [
+    ("a", ["b"], 1), ("b", ["a"], 0), ("x", ["b"], 1), ("x", ["a", "b"], 3), (None, ["a", "b", "c"], 0), ("c", ["a"], 3),
+])  # fmt: skip
+def test_which_item_a_child_takes(own, others, taken):
+    assert workers._next([0, 1, 2, 3], ["b", "a", "b", "c"], own, others) == taken
 
 
 def test_children_come_up_side_by_side(monkeypatch):
