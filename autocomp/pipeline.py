@@ -173,10 +173,10 @@ def _kernels(graph: Graph, machine: Target, rules: RuleSet, options: Options, tr
     memo = kernel_memo.ScheduleMemo(machine.name, machine.chip, rules, options) if options.cache else None
     issued = getattr(machine, "issued", None)
 
-    scheduled: Schedules = {}
+    shared = printable.Shared()
 
     def joined(without: frozenset[frozenset[int]], told: Trace) -> tuple[KernelGraph, Schedules, frozenset[frozenset[int]]]:
-        calls, schedules = printable.cover(frozen, rules, machine.chip, options, told, machine.admit, memo, issued, without, scheduled)
+        calls, schedules = printable.cover(frozen, rules, machine.chip, options, told, machine.admit, memo, issued, without, shared)
         with told.stage("siblings") as note:
             together = siblings.joined(calls, schedules, rules, machine.chip, options, told, machine.admit, memo, issued)
             note.update(kernels=len(together[0].calls), joined=len(calls.calls) - len(together[0].calls))

@@ -47,11 +47,12 @@ _RUN = attrgetter("threads", "instruction", "roles", "workers", "resident", "clu
 
 @dataclass
 class _Tiled:
-    """A tile and what the schedules that have it share: roofs by blocks, pieces, runs."""
+    """A tile and what the schedules that have it share: roofs by blocks, pieces, blocks of a core, runs."""
 
     tile: Tile
     roofs: dict[int, Callable[[float, float], Cost]] = field(default_factory=dict)
     pieces: _Pieces = field(default_factory=dict)
+    beside: dict[tuple[Any, ...], int] = field(default_factory=dict)
     runs: dict[Any, _Run] = field(default_factory=dict)
 
 
@@ -68,6 +69,7 @@ class BlockModel:
         self.lanes = lanes.by_lanes(chip, d.work.matrix_dtype)
         self._tiles: dict[tuple[Any, ...], _Tiled] = {}
         self._uneven: dict[tuple[Any, ...], Tile] = {}
+        self._pieces: dict[tuple[Any, ...], tuple[tuple[int, int], int, float]] = {}  # by rows and columns, as tiles of any depth have them
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
@@ -123,12 +125,18 @@ class BlockModel:
 
     def _beside(self, s: Schedule, known: _Tiled) -> int:
         """Blocks that share a core."""
-        t = known.tile
         if self.form != "contract":
             return s.resident
-        if s.instruction == "direct":
-            return _direct_beside(s, self.chip, self.d, t)
-        return _beside(s, self.chip, t, self._piece(s, known)[1] if self._by_lanes(s) else prod(t.shape[:2]) / s.threads)
+        mine = s.threads, s.stages, s.instruction, s.resident  # `_known` has the roles
+        found = known.beside.get(mine)
+        if found is None:
+            t = known.tile
+            if s.instruction == "direct":
+                found = _direct_beside(s, self.chip, self.d, t)
+            else:
+                found = _beside(s, self.chip, t, self._piece(s, known)[1] if self._by_lanes(s) else prod(t.shape[:2]) / s.threads)
+            known.beside[mine] = found
+        return found
 
     def _as_run(self, s: Schedule, known: _Tiled, beside: int) -> _Run:
         t, chip, d, form = known.tile, self.chip, self.d, self.form
@@ -188,9 +196,11 @@ class BlockModel:
         t, chip, mine = known.tile, self.chip, (s.threads, s.instruction)
         found = known.pieces.get(mine)
         if found is None:
-            piece = lanes.piece(s, chip, t.rows, t.columns)
-            found = known.pieces[mine] = (piece, lanes.registers(self.d, piece),
-                                          lanes.share(s, chip, self.d, t.rows, t.columns, piece), {})  # fmt: skip
+            key = t.rows, t.columns, mine
+            if key not in self._pieces:
+                piece = lanes.piece(s, chip, t.rows, t.columns)
+                self._pieces[key] = piece, lanes.registers(self.d, piece), lanes.share(s, chip, self.d, t.rows, t.columns, piece)
+            found = known.pieces[mine] = (*self._pieces[key], {})
         return found
 
     def _ring(self, s: Schedule, run: _Run, t: Tile, terms: dict[str, float]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from autocomp.quick import quick
+
 
 class Work(NamedTuple):
     """Totals of one kernel launch.
@@ -39,6 +41,7 @@ class Work(NamedTuple):
     words: float = 0.0
 
 
+@quick
 @dataclass(frozen=True)
 class Cost:
     """Predicted time. `bound` names the binding resource; `parts` has the seconds of every resource."""

@@ -15,6 +15,7 @@ from autocomp.egraph.alternatives import least_fused, record_alternatives
 from autocomp.egraph.chains import record_chains
 from autocomp.egraph.chosen import Cover, check_cover, kernel_order
 from autocomp.egraph.cut import Cut, Known, lacks
+from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.cuts import Enumerator
 from autocomp.egraph.frozen import Frozen
 from autocomp.egraph.grammar import LOADED
@@ -34,17 +35,18 @@ DEEP = 3  # rounds in which the users of a tensor, and then theirs, are moved aw
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace,
           without: frozenset[frozenset[int]] = frozenset(), effort: Effort | None = None,
-          known: Known | None = None) -> KernelGraph:  # fmt: skip
+          known: Known | None = None, prices: Prices | None = None) -> KernelGraph:  # fmt: skip
     """Kernels for the whole graph, in an order in which every tensor is made before it is read. `without`: sets of nodes that no kernel
     computes together (`Call.body` of earlier covers), but for cuts of `known` seconds. `effort`: what all covers of the graph may take,
-    this one's own by default.
+    this one's own by default. `prices`: `prices_of` the e-graph, where there are several covers of it.
 
     Raises UnsupportedOp when no finite cover exists (an op whose forms all need themselves).
     """
-    subject = subject_of(frozen, chip.matrix.keys())
+    prices = prices or prices_of(frozen, chip, options)
+    subject = prices.subject
     effort = effort or cover_effort(len(frozen.graph.nodes()))
     rows = compile_rows(rules.of("fusion", chip.target), options)
-    enum = Enumerator(subject, rows, chip, options, without=without, known=known or Known(), effort=effort)
+    enum = Enumerator(subject, rows, chip, options, without=without, known=known or Known(), effort=effort, prices=prices)
     enum.run()
     if effort.spent:
         trace.add("budget", "cover", cuts=effort.done, limit=effort.limit)
@@ -84,6 +86,11 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         record_alternatives(c, subject, tensor_names(c, subject), trace)
         record_chains(c, subject, trace)
     return kernel_graph(c, subject, frozen.graph)
+
+
+def prices_of(frozen: Frozen, chip: Chip, options: Options) -> Prices:
+    """The part of a frozen e-graph that the outputs need, and the prices of its bodies."""
+    return Prices(subject_of(frozen, chip.matrix.keys()), chip, options.allow_tf32)
 
 
 def _no_form(output: str, root: int, enum: Enumerator) -> UnsupportedOp:

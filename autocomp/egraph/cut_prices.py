@@ -13,7 +13,7 @@ from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import product_seconds
 from autocomp.cost.work import Work
 from autocomp.egraph.cut import Cut
-from autocomp.egraph.factors import Factors, factors_of, prologue, repeats
+from autocomp.egraph.factors import Factors, Moves, factors_of, prologue, repeats
 from autocomp.egraph.forms import Form
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.types import dim_hint
@@ -26,7 +26,7 @@ HELD = 8  # bytes of registers for each element of a row and of operands of its 
 
 @dataclass
 class Prices:
-    """Of the bodies of one subject on one chip."""
+    """Of the bodies of one subject on one chip, whichever covers of it ask."""
 
     subject: Subject
     chip: Chip
@@ -52,6 +52,8 @@ class Prices:
         self._cluster = max(clusters, default=1) if any(m.name == "shared" for m in self.chip.memories) else 0
         self._vectors = int(self.chip.limits.get("vector_cores", 0)) * self.chip.cores
         self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
+        self._moves: Moves = {}
+        self._works: dict[tuple[object, ...], Work] = {}  # at most as many as covers may look at
         self._seconds: dict[Work, float] = {}  # layers that repeat ask for the same
 
     def time(self, work: Work) -> float:
@@ -98,6 +100,14 @@ class Prices:
         return min(f.vector, SCANNED * f.out.elements * max(1.0, chip.cores / rows) + waits)
 
     def work(self, cut: Cut, extra: tuple[int, ...] = ()) -> Work:
+        """What a body asks for; the next cover of the subject makes most bodies of the last one again."""
+        key = (cut.cls, cut.leaves, cut.nodes, cut.record, extra, *cut.again.items(), None, *cut.part.items())
+        found = self._works.get(key)
+        if found is None:
+            found = self._works[key] = self._work(cut, extra)
+        return found
+
+    def _work(self, cut: Cut, extra: tuple[int, ...]) -> Work:
         s, limits = self.subject, self.chip.limits
         order, again = sorted(cut.nodes), cut.again
         vector, special = (sum([of[i] * again.get(i, 1.0) for i in order] if again else [of[i] for i in order])
@@ -195,7 +205,7 @@ class Prices:
             shape, classes = shape_of(self.subject, (node.cls,), picks)
             if shape not in self._alike:
                 new = factors_of(self.subject, node, picks, self._copy > 0, self.tf32 and "tf32" in self.chip.matrix,
-                                 self.chip.numbers["word_copies"], self._blocks)
+                                 self.chip.numbers["word_copies"], self._blocks, self._moves)
                 places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]

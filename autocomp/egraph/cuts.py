@@ -48,11 +48,12 @@ class Enumerator:
     known: Known = field(default_factory=Known)
     effort: Effort | None = None  # once it is spent, tensors are computed as the model says (after the deadline, each by
     # a kernel of its own too); by default this cover's own
+    prices: Prices | None = None  # of this subject, where covers of it before this one have asked
 
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
         self._effort = self.effort or cover_effort(len(self.subject.frozen.graph.nodes()))
-        self._prices = Prices(self.subject, self.chip, self.options.allow_tf32)
+        self._prices = self.prices or Prices(self.subject, self.chip, self.options.allow_tf32)
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
         self._watched: dict[int, list[frozenset[int]]] = {}  # two nodes of each of `without`: one of them is in what lacks one node

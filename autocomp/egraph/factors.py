@@ -19,6 +19,8 @@ from autocomp.ir.types import Dim
 TILE = 128  # rows and columns of a tile, before a schedule says more: a factor is copied once a tile of the other one's axes
 
 Index = tuple[Aff, ...]
+Moved = dict[tuple[int, Index], tuple[tuple[Index, Index] | None, ...]]  # node, index at which it is read -> those of its operands, guards
+Moves = dict[frozenset[tuple[str, int]], Moved]  # by the extents of the contraction's axes
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,11 @@ class Factors:
 
 
 def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True, tf32: bool = False,
-               words: float = 1.0, blocks: bool = False) -> Factors:  # fmt: skip
+               words: float = 1.0, blocks: bool = False, moves: Moves | None = None) -> Factors:  # fmt: skip
     """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
     that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it.
-    `words`: times as many copies of 4 bytes and more, which are asynchronous, as of less. `blocks`: copies are of blocks."""
+    `words`: times as many copies of 4 bytes and more, which are asynchronous, as of less. `blocks`: copies are of blocks. `moves`: what
+    other bodies of the subject have asked for."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
@@ -60,6 +63,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
     beside = {(a.name, b.name) for axes in (comp.axes, *reduced) for a, b in pairwise(axes)}
     extents = _extents(node)
     known = {a: n for a, n in extents.items() if isinstance(n, int)}
+    mine_moved = ({} if moves is None else moves).setdefault(frozenset(known.items()), {})
     sides = [frozenset().union(*(i.names() for i in x.index)) for x in node.form.accesses if x is not None and x.side in ("a", "b")]
     batch = frozenset.intersection(*sides) - depth if len(sides) > 1 else frozenset()
     for access, child in zip(node.form.accesses, node.enode.children):
@@ -70,7 +74,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
         large = s.types[child].elements
         computed = _computed(s, child, picks, vanish)
         whole = whole and not computed
-        for cls, index, guard in _loads(s, child, access.index, access.guard, picks, known):
+        for cls, index, guard in _loads(s, child, access.index, access.guard, picks, known, mine_moved):
             t = s.types[cls]
             if ((vanish and t.dtype.bytes == 1) or dtype == "tf32") and not (index and any(index[-1].coef(a) == 1 for a in depth)):
                 whole = False  # bytes and tf32 go to matrix units in bulk along the depth only
@@ -165,8 +169,8 @@ def _placed(x: Aff, by: Mapping[str, Aff], known: Mapping[str, int]) -> Aff:
     return moved.simplify(known) if moved.names() <= known.keys() else moved
 
 
-def _loads(s: Subject, cls: int, index: Index, guard: Index, picks: Mapping[int, SubjectNode],
-           known: Mapping[str, int]) -> Iterator[tuple[int, Index, Index]]:  # fmt: skip
+def _loads(s: Subject, cls: int, index: Index, guard: Index, picks: Mapping[int, SubjectNode], known: Mapping[str, int],
+           moved: Moved) -> Iterator[tuple[int, Index, Index]]:  # fmt: skip
     """The tensors that a value of the body is loaded from, with the composed index of each."""
     node = picks.get(cls)
     if cls in s.literal:
@@ -174,10 +178,11 @@ def _loads(s: Subject, cls: int, index: Index, guard: Index, picks: Mapping[int,
     if node is None or node.form.comp is None or node.form.kind != "map":
         yield cls, index, guard
         return
-    by = dict(zip((a.name for a in node.form.comp.axes), index))
-    move = lambda xs: tuple(_placed(x, by, known) for x in xs)
-    for access, child in zip(node.form.accesses, node.enode.children):
-        if access is not None:
-            yield from _loads(s, child, move(access.index), guard + move(access.guard), picks, known)
-
-
+    found = moved.get((node.id, index))
+    if found is None:
+        by = dict(zip((a.name for a in node.form.comp.axes), index))
+        move = lambda xs: tuple([_placed(x, by, known) for x in xs])
+        found = moved[node.id, index] = tuple([None if a is None else (move(a.index), move(a.guard)) for a in node.form.accesses])
+    for own, child in zip(found, node.enode.children):
+        if own is not None:
+            yield from _loads(s, child, own[0], guard + own[1], picks, known, moved)

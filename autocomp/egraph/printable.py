@@ -13,6 +13,7 @@ from autocomp.cost.work import Cost
 from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
 from autocomp.egraph.cut import Known
+from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.frozen import Frozen
 from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.body import Contract, Load, Map, postorder
@@ -36,12 +37,21 @@ DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time o
 WORTH = 0.1  # of the program's seconds that such a body takes at least
 
 
+@dataclass
+class Shared:
+    """What all covers of one e-graph for one chip have in common: schedules by signature, to which each cover adds its own, and the prices
+    of bodies."""
+
+    schedules: dict[str, tuple[Schedule, Cost]] = field(default_factory=dict)
+    prices: Prices | None = None
+
+
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: choose.Admit,
           memo: ScheduleMemo | None = None, issued: choose.Issues | None = None,
           without: frozenset[frozenset[int]] = frozenset(),
-          scheduled: dict[str, tuple[Schedule, Cost]] | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
+          shared: Shared | None = None) -> tuple[KernelGraph, dict[str, tuple[Schedule, Cost]]]:  # fmt: skip
     """The kernels, and by signature a schedule with its predicted cost. `without`: sets of nodes that no kernel computes together;
-    `scheduled`: schedules that are known, to which those found here are added.
+    `shared`: what covers of the e-graph before this call found.
 
     `admit` raises UnsupportedOp or DoesNotFit for a schedule that the target cannot print. Where it does so for all of a kernel's, the
     next cover computes no such body in one kernel: first it stores what feeds the body's reductions. It also looks for one where a body
@@ -51,13 +61,14 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     of what products store take a good part of the program; the cheapest of the covers is taken. Raises the first kernel's refusal where
     none is left.
     """
-    found = _Found(rules, chip, options, trace, admit, memo, issued, {} if scheduled is None else scheduled)
+    shared = shared or Shared()
+    found = _Found(rules, chip, options, trace, admit, memo, issued, shared.schedules)
     effort = cover_effort(len(frozen.graph.nodes()))
     for tried in range(COVERS + MORE):
         if tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules)):
             break
         try:
-            calls = _kernels(frozen, rules, chip, options, trace, without, effort)
+            calls = _kernels(frozen, rules, chip, options, trace, without, effort, shared)
         except UnsupportedOp as e:
             if found.best is None:
                 raise found.first or e from None
@@ -73,7 +84,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         if effort.spent:
             break
         try:
-            calls = _kernels(frozen, rules, chip, options, trace, without, effort, found.known)
+            calls = _kernels(frozen, rules, chip, options, trace, without, effort, shared, found.known)
         except UnsupportedOp:
             break
         settled = all(c.cut[0] in found.known.seconds for c in calls.calls if not c.kernel.opaque)
@@ -210,10 +221,11 @@ def _avoided(c: Call) -> list[frozenset[int]]:
 
 
 def _kernels(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, without: frozenset[frozenset[int]],
-             effort: Effort, known: Known | None = None) -> KernelGraph:  # fmt: skip
+             effort: Effort, shared: Shared, known: Known | None = None) -> KernelGraph:  # fmt: skip
     """One cover, checked."""
     with trace.stage("cover") as note:
-        calls = covers.cover(frozen, rules, chip, options, trace, without, effort, known)
+        shared.prices = shared.prices or covers.prices_of(frozen, chip, options)
+        calls = covers.cover(frozen, rules, chip, options, trace, without, effort, known, shared.prices)
         check_kernel_graph(calls)
         check_kernel_graph_accesses(calls)
         note.update(kernels=len(calls.calls), distinct=len({c.kernel.signature for c in calls.calls}))

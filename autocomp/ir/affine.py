@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any, Union
 
+from autocomp.quick import quick
 
+
+@quick
 @dataclass(frozen=True)
 class FloorDiv:
     """floor(num / den), den a positive int."""
@@ -24,6 +27,7 @@ class FloorDiv:
         return f"floor(({self.num})/{self.den})"
 
 
+@quick
 @dataclass(frozen=True)
 class Mod:
     """num mod den in [0, den), den a positive int."""
@@ -38,6 +42,7 @@ class Mod:
 Atom = Union[str, FloorDiv, Mod]
 
 
+@quick
 @dataclass(frozen=True)
 class Aff:
     """const + sum(coef * atom); terms sorted by text, no zero coefficients."""
@@ -108,8 +113,11 @@ class Aff:
 
     def names(self) -> frozenset[str]:
         """Axes and symbols that occur anywhere inside."""
+        terms = self.terms
+        if all([type(a) is str for a, _ in terms]):
+            return frozenset([a for a, _ in terms])  # type: ignore[misc]
         out: set[str] = set()
-        for a, _ in self.terms:
+        for a, _ in terms:
             out |= {a} if isinstance(a, str) else a.num.names()
         return frozenset(out)
 

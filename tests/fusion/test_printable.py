@@ -111,3 +111,22 @@ def test_more_covers_are_tried_where_the_best_computes_element_after_element(mon
     assert not by_elements()
     monkeypatch.setattr(printable, "MORE", 0)
     assert by_elements()
+
+
+def test_covers_of_one_graph_price_a_body_once(monkeypatch):
+    """The second cover, without what the first one had in a kernel, asks for few bodies that the first did not."""
+    from autocomp.egraph import cover as covers
+    from autocomp.egraph import cut_prices, factors
+
+    subjects, asked, worked = [], [], []
+    subject_of, factors_of, work = covers.subject_of, factors.factors_of, cut_prices.Prices._work
+    monkeypatch.setattr(covers, "subject_of", lambda *a: subjects.append(a) or subject_of(*a))
+    monkeypatch.setattr(cut_prices, "factors_of", lambda *a: asked.append(a) or factors_of(*a))
+    monkeypatch.setattr(cut_prices.Prices, "_work", lambda self, cut, extra: worked.append((cut, extra)) or work(self, cut, extra))
+    _, trace = kernels_without(GRAPHS["attention_f16"], lambda k: False)
+    once = len(asked), len(worked)
+    assert len(subjects) == 1
+    _, trace = kernels_without(GRAPHS["attention_f16"], lambda k: "weighted_sum" in k.name)
+    assert len(trace.of("cut")) > 1
+    assert len(subjects) == 2  # of two compilations
+    assert len(asked) - once[0] <= 1.5 * once[0] and len(worked) - once[1] <= 1.5 * once[1]
