@@ -24,6 +24,7 @@ from autocomp.workers import Failure, Pool
 
 EVERY = 3.0  # seconds between two words about how far a check is
 NO_END = 1e6  # seconds for the check of one rule, which ends by counts
+GRAPHS = "graphs"  # what rules are about that need no target
 TINY = 1e-3  # a clock of 0 seconds would have no end
 
 
@@ -104,13 +105,15 @@ def check_one(r: Rule, in_force: RuleSet, samples: int, say: Callable[[str], Non
 
 def _side_by_side(chosen: Sequence[Rule], in_force: RuleSet, samples: int, say: Callable[[str], None] | None,
                   jobs: int) -> list[CheckResult]:  # fmt: skip
-    """The result of each rule, from processes of which each takes rules about the same kernels one after another: what it drew for one
-    serves the next. Those about schedules come first, as they take longest."""
-    order = sorted(range(len(chosen)), key=lambda n: chosen[n].phase not in KERNEL_PHASES)
+    """The result of each rule, from processes of which each takes rules for the same targets one after another: what it drew for one
+    serves the next. Those about schedules come first, as they take longest, of the targets with most rules before others."""
+    kind = lambda r: r.targets if r.phase in KERNEL_PHASES else GRAPHS
+    many = Counter(map(kind, chosen))
+    order = sorted(range(len(chosen)), key=lambda n: (kind(chosen[n]) == GRAPHS, -many[kind(chosen[n])]))
     shared = pickle.dumps(in_force)  # once: each process reads it once
     left = max(current().left, TINY) if current().seconds else 0.0
     asked = [(shared, chosen[n], samples, left) for n in order]
-    kinds = [(chosen[n].phase, chosen[n].targets) if chosen[n].phase in KERNEL_PHASES else ("graph",) for n in order]
+    kinds = [kind(chosen[n]) for n in order]
     found: dict[int, CheckResult] = {}
     pool = Pool(min(jobs, len(chosen)), __name__, "rules check")
     try:

@@ -13,6 +13,7 @@ from autocomp.deadline import Deadline, running
 from autocomp.errors import RuleError
 from autocomp.report.rulecheck import check_rules
 from autocomp.report.watch import changes
+from autocomp.rewrite.check import CheckResult
 from autocomp.rewrite.format import formatted
 from autocomp.rewrite.load import load_rules, parse_rules
 from autocomp.rewrite.new import new_rule
@@ -227,3 +228,21 @@ def test_processes_keep_to_the_deadline():
     with running(Deadline(1e-6)):
         report = check_rules(rules, IN_FORCE, 1, jobs=2)
     assert report.counts.endswith("2 unchecked")
+
+
+def test_each_process_takes_the_rules_of_some_targets(monkeypatch):
+    """What is drawn for a target serves all rules for it; those about graphs, which need none, come last."""
+    some = {"algebra/add-exact-zero", "tiling/npu-small", "tiling/gpu-rows", "directives/tma-store", "directives/pdl"}
+    rules = [r for r in IN_FORCE if r.name in some]
+    asked: list[tuple[str, object]] = []
+
+    def each(self, task, items, limit, kinds):
+        asked.extend((rule.name, kind) for (_, rule, _, _), kind in zip(items, kinds, strict=True))
+        return ((n, CheckResult("assumed")) for n in range(len(items)))
+
+    monkeypatch.setattr("autocomp.workers.Pool.each", each)
+    report = check_rules(rules, IN_FORCE, 1, jobs=2)
+    assert [r.name for r, _ in report.rows] == [r.name for r in rules]
+    kinds = dict(asked)
+    assert kinds["directives/pdl"] == kinds["directives/tma-store"] == ("cuda",) and kinds["tiling/npu-small"] == ("ascend",)
+    assert {name for name, _ in asked[:2]} == {"directives/pdl", "directives/tma-store"} and asked[-1][0] == "algebra/add-exact-zero"
