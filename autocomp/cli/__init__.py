@@ -9,21 +9,38 @@ import errno
 import sys
 from contextlib import suppress
 
-from autocomp.cli import machine, programs, rules, tuning  # noqa: F401  # each adds its commands to `app`
-from autocomp.cli.carets import with_caret
-from autocomp.cli.shared import app, err
-from autocomp.errors import AutocompError
+from autocomp.cli.interrupts import Interrupts, leaving
+
+with leaving():  # nothing is begun while modules are read
+    from autocomp.cli import machine, programs, rules, tuning  # noqa: F401  # each adds its commands to `app`
+    from autocomp.cli.carets import with_caret
+    from autocomp.cli.shared import INTERRUPTED, app, err
+    from autocomp.errors import AutocompError
 
 
 def main() -> None:
     """Entry point: errors of ours are one clear text on stderr and their exit code, never a traceback."""
+    with Interrupts() as interrupts:
+        try:
+            _main()
+        except Exception:
+            if not interrupts.came:
+                raise
+            _interrupted()  # an extension module makes an ImportError of an interrupt, a callback of C passes by it
+
+
+def _interrupted() -> None:
+    err.print(INTERRUPTED, highlight=False)
+    sys.exit(130)
+
+
+def _main() -> None:
     with suppress(AttributeError):  # of a stream that is none of Python's: what its encoding lacks (a path, a table's line) is written out
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:
-        err.print("interrupted; what was being written is not there", highlight=False)
-        sys.exit(130)
+        _interrupted()
     except AutocompError as e:
         err.print(f"error: {type(e).__name__}: {with_caret(e)}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(e.exit_code)

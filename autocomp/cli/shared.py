@@ -22,6 +22,7 @@ from autocomp.options import Options
 from autocomp.version import __version__
 
 ORDER = ("optimize", "run", "explain", "compare", "rules", "tune", "bisect", "targets", "calibrate", "doctor")  # in the help
+INTERRUPTED = "interrupted; what was being written is not there"
 
 
 class Commands(TyperGroup):
@@ -35,6 +36,9 @@ class Commands(TyperGroup):
         with `--set`."""
         try:
             return copy_context().run(super().invoke, ctx)
+        except KeyboardInterrupt:
+            err.print(INTERRUPTED, highlight=False)
+            raise typer.Exit(130) from None
         except Exception as e:
             name = getattr(e, "option_name", "").lstrip("-").replace("-", "_")  # only an unknown flag's error has it
             if name in {f.name for f in fields(Options)}:

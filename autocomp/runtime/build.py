@@ -60,7 +60,8 @@ def _compile(files: Mapping[str, str], toolchain: object, trace: Trace) -> bytes
             toolchain.compile(work, [n for n in sorted(files) if n.endswith(".c")], out)  # type: ignore[attr-defined]
             return out.read_bytes()
     except OSError as e:
-        raise BuildError(f"the sources cannot be written or their library cannot be read: {e.strerror} ({e.filename})", where="build",
+        place = e.filename or folder("build")  # a write to an open file has no name
+        raise BuildError(f"the sources cannot be written or their library cannot be read: {e.strerror} ({place})", where="build",
                          hint="free space, or set $AUTOCOMP_CACHE to another folder") from None  # fmt: skip
 
 

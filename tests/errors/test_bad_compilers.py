@@ -228,6 +228,20 @@ def test_a_command_that_could_not_be_started_once_is_tried_again(compiler, monke
     np.testing.assert_allclose(autocomp.optimize(GRAPH.format(n=33))(np.zeros(33, "f4")), 1)
 
 
+def test_a_write_without_a_name_tells_the_folder(monkeypatch):
+    """The error of a write to an open file names none."""
+    real = Path.write_text
+
+    def full(self, text, *args, **kw):
+        if self.suffix in (".c", ".h"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, text, *args, **kw)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(BuildError, match=r"No space left on device \(/.+/build\)"):
+        autocomp.optimize(GRAPH.format(n=39)).prepare()
+
+
 def test_a_disk_that_is_full_has_a_next_step():
     e = commands.failure(commands.Ended(("cc",), 1, "", "error: can't write: No space left on device"), "failed", "target cpu")
     assert "make room, or set $AUTOCOMP_CACHE and $TMPDIR to folders of another disk" in str(e)
