@@ -20,6 +20,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import parse
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
+from autocomp.rewrite.laws import instruction_words
 from autocomp.trace import Trace
 
 GIVEN = "given"  # in the place of a rule's name
@@ -67,6 +68,8 @@ def _checked(k: Kernel, s: Schedule, printer: Printer, options: Options) -> tupl
                             hint=f"it has {', '.join(f'{a} of {n}' for a, n in extents.items())}")  # fmt: skip
     if twice := next((a for axes in (s.order, s.parallel) for a in axes if axes.count(a) > 1), ""):
         raise AutocompError(f"axis '{twice}' stands twice in a clause", where=where, hint=f"name each of {', '.join(extents)} once")
+    if s.instruction and s.instruction not in (known := instruction_words()):
+        raise AutocompError(f"no target has an instruction '{s.instruction}'", where=where, hint=f"known are {', '.join(known)}")
     if s.instruction == "tf32" and not options.allow_tf32:
         raise UnsupportedOp("'instruction tf32' rounds factors of f32 to 10 bits of mantissa", where=where,
                             hint="allow it with allow_tf32=True (--set allow_tf32=true), or leave out the clause")  # fmt: skip

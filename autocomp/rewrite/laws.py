@@ -7,7 +7,8 @@ recurrence a move; a rule of directives names what a schedule's code does beside
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -21,6 +22,9 @@ from autocomp.rewrite.vocabulary import BESIDE, BODY, CONSUMERS, COUNTED, FIELDS
 
 SIBLINGS = "lhs: beside(store(?j), store(?k)), rhs: store(?j, ?k)"  # the second law
 SIBLING_ASKS = ("kind", "ops", "reads", "elements", "bytes", "gigabytes", "dtype", "rank", "shared")  # what a condition may ask of two
+SCALAR_UNIT = "scalar"  # an element at a time, on NPUs
+ROLES = ("single", "warp_specialise")
+SHIFT = 2**15  # a skew by more moves a row out of every cache
 LAW = "lhs: map(?f, load(store(?k)), ?rest...), rhs: map(?f, ?k, ?rest...)"
 
 
@@ -28,6 +32,14 @@ LAW = "lhs: map(?f, load(store(?k)), ?rest...), rhs: map(?f, ?k, ?rest...)"
 def target_names() -> tuple[str, ...]:
     """Folders of `targets/` with a manifest."""
     return tuple(sorted(f.name for f in files("autocomp.targets").iterdir() if f.is_dir() and f.joinpath("target.yaml").is_file()))
+
+
+@lru_cache(maxsize=1)
+def instruction_words() -> tuple[str, ...]:
+    """Words by which a schedule asks a target for an instruction: `asked` in tables of matrix instructions; an NPU's scalar unit."""
+    tables = (files("autocomp.targets").joinpath(t, "instructions.yaml") for t in target_names())
+    asked = (re.findall(r"^ +asked: *(\w+)", t.read_text(encoding="utf-8"), re.MULTILINE) for t in tables if t.is_file())
+    return tuple(sorted({SCALAR_UNIT, *(word for words in asked for word in words)}))
 
 
 def is_stored(p: Pattern) -> bool:
@@ -92,9 +104,42 @@ def check_kernel_rule(rule: Rule, match: Text, rhs: Text) -> None:
         raise match.error(f"a {rule.phase} rule does not match '{left.op}'", left.at, f"it matches {', '.join(matches)}")
     if right.op not in makes:
         raise rhs.error(f"what matches {left.op} does not become '{right.op}'", right.at, f"it becomes {', '.join(makes)}")
+    if left.op == "recurrence" and right.op != "tile":
+        _check_move(rule, left, right, rhs)
     if left.op != "recurrence":
+        _check_words(left, match)
+        _check_words(right, rhs)
         _check_fields(left.op, right, rhs)
     _check_choices(rule, right)
+
+
+def _check_words(p: Apply, text: Text) -> None:
+    """Words of a schedule are those that some target knows."""
+    for key, e in p.attrs:
+        if key in WORDS and isinstance(e, Lit):
+            _check_word(key, e.value, lambda what, known, e=e: text.error(what, e.at, known))  # type: ignore[misc]
+
+
+def _check_word(key: str, value: Any, refuse: Callable[[str, str], Exception]) -> None:
+    known = ("", *instruction_words()) if key == "instruction" else ROLES
+    if value not in known:
+        raise refuse(f"no target has the {key} '{value}'", f"known are {', '.join(repr(w) for w in known)}")
+
+
+def _check_move(rule: Rule, left: Apply, right: Apply, rhs: Text) -> None:
+    """A move of a recurrence names the loop that is time where it says time, the other where it says space; a skew is by whole numbers,
+    since (t, i) -> (t, i + factor*t) then goes through each iteration once."""
+    given, own = dict(right.attrs), {key: e.name for key, e in left.attrs if isinstance(e, Ref)}
+    for key in MOVES[right.op]:
+        e = given.get(key)
+        if key == "factor":
+            chosen = dict(rule.choose).get(e.name) if isinstance(e, Ref) else (e.value,) if isinstance(e, Lit) else ()
+            if e is not None and not (isinstance(chosen, tuple) and chosen and all(type(v) is int and 0 < abs(v) <= SHIFT for v in chosen)):
+                raise rhs.error(f"a skew's factor is a whole number other than 0, up to {SHIFT}, or one that `choose` lists", e.at,
+                                "such as `choose: {factor: [1, 2]}`")
+        elif e is not None and not (isinstance(e, Ref) and e.name == own.get(key)):
+            raise rhs.error(f"the {key} of {right.op} is {e}, and the pattern's {key} is ?{own.get(key, '?')}", getattr(e, "at", right.at),
+                            f"{right.op}({', '.join(f'{k}: ?{own[k]}' for k in MOVES[right.op] if k in own)})")
 
 
 def _check_directive(rule: Rule, match: Text, rhs: Text) -> None:
@@ -134,6 +179,8 @@ def check_choice(rule: Rule, name: str, values: tuple[Any, ...], where: Mapping[
     next_step = f"such as `choose: {{{name}: [{'direct' if key in WORDS else '16, 32'}]}}`"
     for i, v in enumerate(values):
         word = isinstance(v, str)
+        if word and key in WORDS:
+            _check_word(key, v, lambda what, known, i=i: rule.choice_error(name, i, what, known))  # type: ignore[misc]
         if word != (key in WORDS) if key else isinstance(v, float):
             wants = "a word" if key in WORDS else "whole numbers"
             raise rule.choice_error(name, i, f"?{name} may be '{v}', and {key or 'a choice'} wants {wants}", next_step)

@@ -33,7 +33,32 @@ def fusion(**fields: str) -> str:
     return "- name: mine/a\n" + "".join(f"  {k}: {v}\n" for k, v in {**good, **fields}.items() if v)
 
 
+def move(rhs: str, choose: str = "") -> str:
+    """A rule that gives recurrences a move."""
+    return "- name: mine/a\n  phase: scheduling\n  match: 'recurrence(time: ?T, space: ?N)'\n" + (
+        f"  choose: {choose}\n" if choose else "") + f"  rhs: '{rhs}'\n"  # fmt: skip
+
+
+def rescheduled(match: str, rhs: str) -> str:
+    return f"- name: mine/a\n  phase: scheduling\n  match: \"{match}\"\n  rhs: \"{rhs}\"\n"
+
+
 CASES = {
+    "time skewed by itself": (move("skew(time: ?T, space: ?T)"),
+        ":4:31 rule 'mine/a': the space of skew is ?T, and the pattern's space is ?N"),
+    "time and space exchanged": (move("skew(time: ?N, space: ?T)"), "the time of skew is ?N, and the pattern's time is ?T"),
+    "space that is time": (move("reverse(space: ?T)"), "the space of reverse is ?T, and the pattern's space is ?N"),
+    "half a skew": (move("skew(time: ?T, space: ?N, factor: 0.5)"), "a skew's factor is a whole number other than 0, up to 32768"),
+    "a skew by nothing": (move("skew(time: ?T, space: ?N, factor: ?f)", "{f: [1, 0]}"), "a skew's factor is a whole number other than 0"),
+    "a skew out of sight": (move("skew(time: ?T, space: ?N, factor: ?f)", "{f: [1000000000000]}"), "a whole number other than 0, up to"),
+    "a skew by time": (move("skew(time: ?T, space: ?N, factor: ?T)"), "a skew's factor is a whole number other than 0"),
+    "an instruction of no target": (rescheduled("tile(threads: ?t)", "tile(instruction: 'bogus')"),
+        ":4:27 rule 'mine/a': no target has the instruction 'bogus'"),
+    "an instruction of no target, matched": (rescheduled("tile(threads: ?t, instruction: 'bogus')", "tile(threads: 128)"),
+        "no target has the instruction 'bogus'"),
+    "roles of no target": (rescheduled("tile(threads: ?t, roles: 'singel')", "tile(threads: 128)"), "no target has the roles 'singel'"),
+    "an instruction of no target, chosen": (tiling(choose="{bm: [16], w: [direct, bogus]}", rhs="'tile(m: ?bm, instruction: ?w)'"),
+        "no target has the instruction 'bogus'"),
     "a word for a tensor": (rule(lhs="silu(x)", rhs="x"), ":3:13 rule 'mine/a': 'x' is a word, and a tensor is wanted"),
     "an attribute for a tensor": (rule(lhs="transpose(?x, perm=?p)", rhs="add(?x, ?p)"), ":4:16 rule 'mine/a': ?p stands for an attribute"),
     "the whole for a tensor": (rule(rhs="neg(?root)"), ":4:12 rule 'mine/a': ?root is the whole left side, and a tensor"),

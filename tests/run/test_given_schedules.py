@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import autocomp.targets
 import numpy as np
 import pytest
+import yaml
 
-import autocomp
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import pricer
+from autocomp.cost.scalar import SCALAR
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
 from autocomp.ir.directives import complete
 from autocomp.ir.schedule_text import parse
+from autocomp.rewrite.laws import instruction_words
 from tests.helpers.command_line import call
 from tests.helpers.device_graphs import attention, gemm, graph
 
@@ -43,6 +47,7 @@ def test_a_gpu_kernel_without_directives_has_none_of_their_code():
     ({"matmul_relu": "tile i0 8 | order i0, i0"}, AutocompError, "axis 'i0' stands twice in a clause"),
     ({"matmul_relu": "tile i0 128, i1 128 | warp_specialise 2"}, UnsupportedOp, "matmul_relu"),
     ({"matmul_relu": "tile i0 64, i1 64, r0 32 | instruction tf32"}, UnsupportedOp, "'instruction tf32' rounds factors of f32"),
+    ({"matmul_relu": "tile i0 64, i1 64, r0 32 | instruction bogus"}, AutocompError, "no target has an instruction 'bogus'"),
     ({"matmul_relu": "tile i0 64, i1 64, r0 64 | stages 64 | threads 128"}, DoesNotFit, "shared"),
     ("tile i0 4", AutocompError, "schedule wants a text for each kernel"),
     ({"matmul_relu": 7}, AutocompError, "schedule wants a text for each kernel"),
@@ -67,6 +72,19 @@ def test_parts_of_a_sum_by_hand_are_right_on_a_cpu(parts):
     for tile in ("", "tile i0 8 | "):
         y = autocomp.optimize(text, schedule={"matmul": f"{tile}split_k r0 {parts}"})(x, w)
         np.testing.assert_allclose(y, x.astype("f8") @ w, rtol=1e-4, atol=1e-4)
+
+
+def test_an_instruction_that_no_target_has_is_refused_where_none_is_printed():
+    text = graph({"x": "f32[64, 80]"}, "%0 = exp(x)")
+    with pytest.raises(AutocompError, match="no target has an instruction 'bogus'"):
+        autocomp.optimize(text, schedule={"exp": "tile i0 8 | instruction bogus"})
+
+
+def test_the_words_of_instructions_are_those_of_the_tables():
+    targets = Path(autocomp.targets.__file__).parent
+    tables = [yaml.safe_load((targets / t / "instructions.yaml").read_text(encoding="utf-8")) for t in ("cuda", "maca")]
+    rows = [r for t in tables for key in ("matrix", "warpgroup") for r in t.get(key, ())]
+    assert set(instruction_words()) == {SCALAR, *(r["asked"] for r in rows if "asked" in r)}
 
 
 def test_on_the_command_line(tmp_path):
