@@ -109,7 +109,7 @@ HERE = Path(__file__).parent.resolve()
 NPU, CANN = Path(torch_npu.__file__).parent, os.environ["ASCEND_HOME_PATH"]
 _made = load("autocomp_program", [str(HERE / "torch_extension.cpp")], extra_include_paths=[str(HERE), f"{NPU}/include", f"{CANN}/include"],
              extra_ldflags=[f"-L{HERE}/build", "-ltorch_library", f"-Wl,-rpath,{HERE}/build", f"-L{NPU}/lib", "-ltorch_npu"])
-_made.prepare(str(HERE))
+_made.weights_in(str(HERE))
 
 
 def run(*inputs):

@@ -47,7 +47,8 @@ Outputs:
 {compared}
 
 In torch: {extension} at its
-first import, and starts the kernels on torch's current stream.
+first import, and starts the kernels on torch's current stream. The first call loads the weights to the device of its tensors; later
+calls with tensors on another device are refused.
 
 `manifest.json` lists tensors, calls and kernels with their schedules, bounds and rules; `weights.bin` holds the parameters.
 
@@ -71,17 +72,22 @@ def torch_extension(program: Any, plain: Names, sizes: Mapping[str, int], header
     made = "\n".join(f"  made.push_back(at::empty({shape(t)}, at::TensorOptions({device}).dtype({kind(t)})));  // {plain(n)}"
                      for n, t in g.outputs)  # fmt: skip
     return f'''// {plain(program.name)} as a function of torch: `torch_program.py` builds it with the launcher as a library.
+#include <optional>
 #include <torch/extension.h>
 #include "{header}"
 
 extern "C" void autocomp_prepare(const char *where);
 extern "C" void autocomp_start(char *const *in, char *const *out, void *stream);
 
+static std::string folder;               // of weights.bin
+static std::optional<c10::Device> home;  // where weights and intermediates lie: the device of the first call
+
 static void take(std::vector<at::Tensor> &given, size_t i, at::IntArrayRef shape, at::ScalarType type, const char *name,
                  std::vector<char *> &in) {{
   at::Tensor &x = given[i];
-  const bool right = x.sizes() == shape && x.scalar_type() == type && x.is_contiguous() && x.device().type() == {device};
-  TORCH_CHECK(right, name, " must be a contiguous tensor ", shape, " of ", type, " on the device");
+  const bool right = x.sizes() == shape && x.scalar_type() == type && x.is_contiguous() && x.device().type() == {device} &&
+                     x.device() == given[0].device();
+  TORCH_CHECK(right, name, " must be a contiguous tensor ", shape, " of ", type, " on the device of the first one");
   in.push_back((char *)x.data_ptr());
 }}
 
@@ -89,15 +95,22 @@ static std::vector<at::Tensor> run(std::vector<at::Tensor> given) {{
   TORCH_CHECK(given.size() == {len(g.inputs)}, "takes {len(g.inputs)} tensors");
   std::vector<char *> in, out;
 {checks}
-  std::vector<at::Tensor> made;
+  c10::OptionalDeviceGuard guard;
+  if (!given.empty()) guard.reset_device(given[0].device());
+  std::vector<at::Tensor> made;  // torch starts the device for the first of them, where nothing has
 {made}
+  if (!home) {{
+    autocomp_prepare(folder.c_str());
+    home = made[0].device();
+  }}
+  TORCH_CHECK(*home == made[0].device(), "the weights are on ", *home, ", not on ", made[0].device(), ": one process a device");
   for (auto &x : made) out.push_back((char *)x.data_ptr());
   autocomp_start(in.data(), out.data(), (void *){stream});
   return made;
 }}
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{
-  m.def("prepare", [](const std::string &where) {{ autocomp_prepare(where.c_str()); }});
+  m.def("weights_in", [](const std::string &where) {{ folder = where; }});
   m.def("run", &run);
 }}
 '''
@@ -125,7 +138,7 @@ LAUNCHER = Path(shutil.copy(HERE / "{launcher}", HERE / "build_torch" / "launche
 _made = load("autocomp_program", [str(HERE / "torch_extension.cpp"), str(LAUNCHER)], build_directory=str(HERE / "build_torch"),
              extra_include_paths=[str(HERE)], extra_cuda_cflags=[{words},
                                 "-U__CUDA_NO_HALF_OPERATORS__", "-U__CUDA_NO_HALF_CONVERSIONS__", "-U__CUDA_NO_BFLOAT16_CONVERSIONS__"])
-_made.prepare(str(HERE))
+_made.weights_in(str(HERE))
 
 
 def run(*inputs):

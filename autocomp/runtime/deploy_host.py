@@ -179,7 +179,11 @@ def main_function(program: Any, values: Mapping[str, int], tolerances: Mapping[s
         "  stream_t stream = new_stream();",
         "  start(in, out, stream, nullptr);",
         "  finish(stream);",
-        '  if (mode == "bench") return bench(in, out, stream, argc > 2 ? std::max(1, atoi(argv[2])) : 50);',
+        '  if (mode == "bench") {',
+        "    const int failed = bench(in, out, stream, argc > 2 ? std::max(1, atoi(argv[2])) : 50);",
+        "    close_device();",
+        "    return failed;",
+        "  }",
         "  int wrong = 0;",
     ]
     for i, (n, t) in enumerate(calls.outputs):
