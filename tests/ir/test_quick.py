@@ -31,7 +31,7 @@ def test_it_is_frozen_hashed_compared_and_copied_as_before():
 
 
 def test_what_it_cannot_make_is_told():
-    with pytest.raises(AssertionError, match="Listed.of"):
+    with pytest.raises(AssertionError, match=r"Listed\.of"):
 
         @quick
         @dataclass(frozen=True)
