@@ -196,6 +196,19 @@ def test_the_inverse_of_erf(dtype):
     torch.testing.assert_close(program(x), torch.erfinv(x), rtol=max(8 * torch.finfo(dtype).eps, 1e-12), atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8])
+def test_greatest_common_divisors(dtype):
+    """Zeros, both signs, multiples beyond the type, and the two numbers that take most steps."""
+    most = {torch.int64: (7540113804746346429, 4660046610375530309), torch.int32: (1836311903, 1134903170), torch.int8: (89, 55)}
+    x, y = (torch.randint(0 if dtype == torch.uint8 else -120, 120, (6, 40), dtype=dtype) for _ in range(2))
+    x[0, :5] = torch.tensor([0, 0, 7, most.get(dtype, (233, 144))[0], 12])
+    y[0, :5] = torch.tensor([0, 6, 0, most.get(dtype, (233, 144))[1], 18])
+    module = Apply(lambda x, y: (torch.gcd(x, y), torch.gcd(x, y[:1]), torch.lcm(x, y)))
+    program = autocomp.optimize(module.eval(), example_inputs=(x, y))
+    assert all(map(torch.equal, program(x, y), module(x, y)))
+    assert not any(k.bound == "opaque" for k in program.kernels)
+
+
 def test_sizes_that_data_gives_are_refused():
     parts = Apply(lambda x, at: torch.tensor_split(x, at))
     with pytest.raises(autocomp.errors.AutocompError, match="read from a tensor"):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, pi, sqrt
+from math import ceil, inf, log, pi, sqrt
 from typing import Any
 
 from autocomp.frontends.torch.call import Call, row
+from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
-from autocomp.ir.types import BOOL, F32, SHORT_FLOATS, DType
+from autocomp.ir.types import BOOL, F32, I32, SHORT_FLOATS, DType
 
 
 def _pair(c: Call, a: Any, b: Any) -> tuple[Node, Node, DType]:
@@ -91,6 +92,32 @@ def _present(c: Call, a: Any, b: Any) -> Node:
 def _ldexp(c: Call, a: Any, b: Any) -> Node:
     x, y, _ = _pair(c, a, b)
     return _result(c, c.op("mul", x, c.op("exp2", y)))
+
+
+@row("gcd", "lcm")
+def _gcd(c: Call, a: Any, b: Any) -> Node:
+    """Euclid's algorithm, in as many steps as the longest pair of the type takes (neighbours of Fibonacci's series, each 1.618 times the
+    one before)."""
+    assert c.out is not None
+    d = c.out.dtype
+    if not d.is_int:
+        raise c.refuse(f"of {d.name}", "cast to an integer type")
+    zero, one = c.b.const(0, d), c.b.const(1, d)
+    x, y = (c.op("abs", c.shaped(c.value(v, d))) if d.kind == "i" else c.shaped(c.value(v, d)) for v in (a, b))
+
+    def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
+        p, q = carries
+        done = c.op("eq", q, zero)
+        rest = c.op("mod", p, c.op("where", done, one, q))
+        return [c.op("where", done, p, q), c.op("where", done, zero, rest)], []
+
+    largest = loop(c.b, [x, y], [], body, ceil(d.bits * log(2) / log((1 + sqrt(5)) / 2)) + 1)[0][0]
+    if c.name == "gcd":
+        return largest
+    by = c.op("where", c.op("eq", largest, zero), one, largest)
+    wide = I32 if d.bits < 32 else d  # as in C: the product is an int, of which the result's type keeps the last bits
+    multiple = c.op("mul", c.cast(c.op("idiv", x, by), wide), c.cast(y, wide))
+    return c.cast(c.op("abs", multiple), d)
 
 
 TAIL = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277)
