@@ -185,6 +185,9 @@ AC_INLINE vf vf_first_n(vf a, vf b, long n) { return vf_select(vi_iota() < vi_se
 AC_INLINE vf vf_strided(const float *p, long s) {
 #if AC_AVX2
   if (__builtin_constant_p(s) && s == -1) return (vf)_mm256_permutevar8x32_ps(_mm256_loadu_ps(p - 7), (__m256i)(7 - vi_iota()));
+  if (__builtin_constant_p(s) && s == 2) /* the second vector begins at an odd element, so that it ends with the last one wanted */
+    return (vf)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 7), 0xd8), 0xd8);
+  return (vf)_mm256_setr_ps(p[0], p[s], p[2 * s], p[3 * s], p[4 * s], p[5 * s], p[6 * s], p[7 * s]);
 #endif
   vf r;
   for (long l = 0; l < AC_LANES; l++) r[l] = p[l * s];
@@ -212,9 +215,13 @@ AC_INLINE vf vf_gather_where(vm m, const float *p, vi at) {
 }
 #else
 AC_INLINE vf vf_gather_where(vm m, const float *p, vi at) {
+#if AC_AVX2 /* lanes that are put into an array one by one and read at once wait until memory has them all */
+  return (vf)_mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, (__m256i)at, (__m256)m, 4);
+#else
   vf r = {0};
   for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[at[l]];
   return r;
+#endif
 }
 #if AC_AVX2
 AC_INLINE vf vf_load_where(vm m, const float *p) { return (vf)_mm256_maskload_ps(p, (__m256i)m); }
@@ -230,11 +237,18 @@ AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
     return (vf)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps(x, y, 0x88), 0xd8);
   }
 #endif
+#if AC_AVX2
+  if (s < 1 << 28 && s > -(1 << 28)) return vf_gather_where(m, p, vi_iota() * (int32_t)s);
+#endif
   vf r = {0};
   for (long l = 0; l < AC_LANES; l++) if (m[l]) r[l] = p[l * s];
   return r;
 }
+#if AC_AVX2
+AC_INLINE vf vf_strided_n(const float *p, long s, long n) { return vf_strided_where(vi_iota() < vi_set((int32_t)n), p, s); }
+#else
 AC_INLINE vf vf_strided_n(const float *p, long s, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l * s]; return r; }
+#endif
 #endif
 AC_INLINE void vf_scatter_n(float *p, long s, vf x, long n) { for (long l = 0; l < n; l++) p[l * s] = x[l]; }
 /* p[l*s + i] = x[i][l] for rows i and lanes l: rows lie side by side, four or two are turned in registers and stored as one */

@@ -52,6 +52,76 @@ AC_INLINE __m256i ac_apart16(const uint16_t *p, long step, __mmask16 k) {
     return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_lanes_of(m))); }
 #define AC_WORDS8(t) ((__m128i)(t))
 #define AC_WORDS16(t) ((__m256i)(t))
+#elif AC_AVX2 /* eight elements in a number of 64 bits or in two: what is put into an array byte by byte and read at once waits for memory */
+AC_INLINE uint64_t ac_read4(const void *p) { uint32_t x; memcpy(&x, p, 4); return x; }
+AC_INLINE uint64_t ac_read8(const void *p) { uint64_t x; memcpy(&x, p, 8); return x; }
+AC_INLINE uint64_t ac_get_bytes(const void *from, long n) { /* the first n of 8 bytes, by reads that overlap */
+  const uint8_t *p = from;
+  if (n >= 8) return ac_read8(p);
+  if (n >= 4) return ac_read4(p) | ac_read4(p + n - 4) << 8 * (n - 4);
+  return n <= 0 ? 0 : n == 1 ? p[0] : p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[n - 1] << 8 * (n - 1);
+}
+AC_INLINE void ac_put_bytes(void *to, uint64_t x, long n) {
+  uint8_t *p = to;
+  uint32_t low = (uint32_t)x, high;
+  if (n >= 8) { memcpy(p, &x, 8); return; }
+  if (n >= 4) { high = (uint32_t)(x >> 8 * (n - 4)); memcpy(p, &low, 4); memcpy(p + n - 4, &high, 4); return; }
+  if (n > 0) p[0] = (uint8_t)x;
+  if (n > 1) p[1] = (uint8_t)(x >> 8), p[n - 1] = (uint8_t)(x >> 8 * (n - 1));
+}
+AC_INLINE uint32_t ac_first(long n) { return n >= 8 ? 255 : n <= 0 ? 0 : (1u << n) - 1; }
+AC_INLINE uint32_t ac_lanes_of(vm m) { return (uint32_t)_mm256_movemask_ps((__m256)m); }
+/* `of` elements of 8 / of bytes that a mask names: borders of an image leave one run of them */
+AC_INLINE uint64_t ac_get_run(const uint8_t *p, uint32_t k, int of) {
+  if (k == 0) return 0;
+  int bytes = 8 / of, first = __builtin_ctz(k), n = __builtin_popcount(k);
+  if (k >> first == (1u << n) - 1) return ac_get_bytes(p + first * bytes, n * bytes) << 8 * bytes * first;
+  uint64_t x = 0;
+  for (; k; k &= k - 1) first = __builtin_ctz(k), x |= ac_get_bytes(p + first * bytes, bytes) << 8 * bytes * first;
+  return x;
+}
+AC_INLINE uint64_t ac_get8(const void *p, uint32_t k) { return ac_get_run(p, k, 8); }
+AC_INLINE __m128i ac_get16(const void *p, uint32_t k) {
+  if (k == 255) return _mm_loadu_si128(p);
+  return _mm_set_epi64x((int64_t)ac_get_run((const uint8_t *)p + 8, k >> 4, 4), (int64_t)ac_get_run(p, k & 15, 4));
+}
+AC_INLINE void ac_put8(void *p, uint64_t x, long n) { ac_put_bytes(p, x, n); }
+AC_INLINE void ac_put16(void *p, __m128i x, long n) {
+  ac_put_bytes(p, (uint64_t)_mm_cvtsi128_si64(x), 2 * n);
+  if (n > 4) ac_put_bytes((uint8_t *)p + 8, (uint64_t)_mm_extract_epi64(x, 1), 2 * n - 8);
+}
+AC_INLINE uint64_t ac_apart8(const uint8_t *p, long step, uint32_t k) {
+  uint64_t x = 0;
+  if (k == 255 && __builtin_constant_p(step) && step == 2) { /* the second number ends with the last byte that is wanted */
+    __m128i two = _mm_set_epi64x((int64_t)(ac_read8(p + 7) >> 8), (int64_t)ac_read8(p));
+    return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(_mm_and_si128(two, _mm_set1_epi16(255)), two));
+  }
+  for (; k; k &= k - 1) x |= (uint64_t)p[__builtin_ctz(k) * step] << 8 * __builtin_ctz(k);
+  return x;
+}
+AC_INLINE uint64_t ac_apart_four(const uint16_t *p, long step, uint32_t k) {
+  uint64_t x = 0;
+  for (; k; k &= k - 1) x |= (uint64_t)p[__builtin_ctz(k) * step] << 16 * __builtin_ctz(k);
+  return x;
+}
+AC_INLINE __m128i ac_apart16(const uint16_t *p, long step, uint32_t k) {
+  if (k == 255 && __builtin_constant_p(step) && step == 2) {
+    __m128i a = _mm_loadu_si128((const __m128i *)p), b = _mm_srli_si128(_mm_loadu_si128((const __m128i *)(p + 7)), 2);
+    return _mm_packus_epi32(_mm_and_si128(a, _mm_set1_epi32(0xffff)), _mm_and_si128(b, _mm_set1_epi32(0xffff)));
+  }
+  return _mm_set_epi64x((int64_t)ac_apart_four(p + 4 * step, step, k >> 4), (int64_t)ac_apart_four(p, step, k & 15));
+}
+#define AC_IN_PART(V, s, T, M, bits, get, put) \
+  AC_INLINE V V##_load_##s##_n(const T *p, long n) { return get((M)ac_get##bits(p, ac_first(n))); } \
+  AC_INLINE V V##_load_##s##_where(vm m, const T *p) { return get((M)ac_get##bits(p, ac_lanes_of(m))); } \
+  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { M t = put(x); ac_put##bits(p, AC_WORDS##bits(t), n); } \
+  AC_INLINE V V##_strided_##s##_n(const T *p, long step, long n) { \
+    return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_first(n))); } \
+  AC_INLINE V V##_strided_##s(const T *p, long step) { return get((M)ac_apart##bits((const uint##bits##_t *)p, step, 255)); } \
+  AC_INLINE V V##_strided_##s##_where(vm m, const T *p, long step) { \
+    return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_lanes_of(m))); }
+#define AC_WORDS8(t) ((uint64_t)(t))
+#define AC_WORDS16(t) ((__m128i)(t))
 #else
 AC_INLINE void ac_copy_n8(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint8_t *)to)[l] = ((const uint8_t *)from)[l]; }
 AC_INLINE void ac_copy_n16(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint16_t *)to)[l] = ((const uint16_t *)from)[l]; }
