@@ -253,7 +253,7 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
     factor = here.cores * here.vector_bytes / chip.vector_bytes
     scale = lambda t: {k: v * factor for k, v in t.items()}
     units = chip.limits["half_units"] if here.halves else 1.0
-    dots = chip.limits["dot_bytes"] if here.dot_bytes else 1.0
+    dots = chip.limits["dot_bytes"] if here.dot_bytes else chip.limits["pair_bytes"] if here.arch == "x86-64-v3" else 1.0
     size = {"l1": here.l1, "l2": here.l2, "l3": here.l3}
     mems = tuple(
         replace(
