@@ -1,4 +1,4 @@
-"""Parts of vectors on CPUs: elements in front of an end, in a mask or a step apart, read and written from memory that ends where they do."""
+"""Parts of vectors on CPUs: elements in front of an end, in a mask or a step apart, in memory that ends where they do."""
 
 from __future__ import annotations
 
