@@ -404,7 +404,7 @@ USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive chan
     "index_set_split": (_joined,), "one_load": (_joined,),
     "wide_gathers": (_lookup,), "shared_divisors": (_quantised_rows,), "min_blocks": (_depthwise,),
     "untied_accumulators": (_product,),
-    "peel_tail": (_line,), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
+    "peel_tail": (_line, _rows), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
     "skip_masked_sums": (_triangle,),
     "pack_constants": (_low_rank, _winograd, _byte_convolution), "prefetch": (_low_rank, _winograd),
     "lone_column": (_byte_convolution,), "read_in_place": (_batched, _winograd), "exp_below_maximum": (_rows, _attention),

@@ -47,7 +47,8 @@ _TABLE = (
     Directive("fused_scale", "scores are scaled by the instruction that takes their maximum off (NPUs)"),
     Directive("half_scores", "scores leave the matrix unit in half precision, and weights are made in it (NPUs)"),
     Directive("handed_fractals", "factors that vector cores hand to the cube core lie in its fractals (NPUs)"),
-    Directive("peel_tail", "whole tiles of a map move whole vectors, and only the tile that an end cuts moves its elements one by one"),
+    Directive("peel_tail", "whole tiles of a map move whole vectors, and only the tile that an end cuts moves its elements one by one; of "
+              "rows that threads keep, only elements that the end may cut are compared with it"),
     Directive("one_load", "a choice between elements of one tensor is one load from a chosen place"),
     Directive("wide_gathers", "elements of a row whose number a tensor says are read in vectors, and the number is bounded once for them"),
     Directive("shared_divisors", "quotients by what several elements of a thread share are products with its reciprocal, corrected"),

@@ -54,6 +54,13 @@ class Layout:
         """Elements along an axis that the layout covers (the tile, padded)."""
         return prod(d.count for level in (self.reg, self.lane, self.wave) for d in level if d.axis == axis)
 
+    def uncut(self, axis: str, extent: int) -> int:
+        """How many registers, from the first on, lie within `extent` elements of an axis on every worker."""
+        mine = [(d, w) for d, w in weights(self.reg) if d.axis == axis]
+        last = sum(d.stride * (d.count - 1) for d in (*self.lane, *self.wave) if d.axis == axis)
+        inside = lambda r: last + sum(r // w % d.count * d.stride for d, w in mine) < extent
+        return next((r for r in range(self.registers) if not inside(r)), self.registers)
+
     def axes(self) -> frozenset[str]:
         return frozenset(d.axis for level in (self.reg, self.lane, self.wave) for d in level if d.axis)
 

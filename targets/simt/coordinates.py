@@ -139,8 +139,15 @@ class Coordinates:
         out = []
         for a in (a for a in axes if a not in self.uncut):
             for c in self.outside(a, layout.extent(a), self.base.get(a)):
-                out.append(c.replace("%s", self.local(layout, a, r) if a in layout.axes() else "0"))
+                text = c.replace("%s", self.local(layout, a, r) if a in layout.axes() else "0")
+                n = self.certain(layout, a)
+                out.append(f"({r} < {n} || {text})" if n else text)
         return out
+
+    def certain(self, layout: Layout, axis: str) -> int:
+        """How many registers, from the first on, no worker compares with the end of an axis that is whole in a tile."""
+        e = self.p.extent(axis)
+        return layout.uncut(axis, e) if self.place.ends and axis not in self.base and isinstance(e, int) else 0
 
     def address(self, t: Tensor, at: Any, at_once: bool = False) -> str:
         """pointer + offset of a view's element; `at(axis)` gives the text of its indices. `at_once`: the offset is summed up in the width

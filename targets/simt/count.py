@@ -365,7 +365,7 @@ class Counter(Printer):
         padded = [a for a in gone if layout.extent(a) > tile_of(self.p, a)]
         self.spend(combine, 0 if s.srcs[0] in self.multiplied else layout.registers)
         if padded and not self.covered(src.name, str(s.expr)):
-            self.spend({"integer": 1}, layout.registers)
+            self.spend({"integer": 1}, layout.registers - min(self.certain(layout, a) for a in padded))
         self.wait("arithmetic", layout.registers / out.registers)
         if s.dst not in self.deferred:
             self.tree(s)
@@ -379,7 +379,7 @@ class Counter(Printer):
         n, words = how.groups, 2 if dst.dtype.bits == 64 else 1
         self.spend(combine, layout.registers * (2 if how.steps else 1))
         if self.inside(layout, [axis], "r") and not self.covered(s.srcs[0], str(s.expr)):
-            self.spend({"integer": 1}, layout.registers)
+            self.spend({"integer": 1}, layout.registers - self.certain(layout, axis))
         if s.srcs[1:]:
             self.spend(combine, 2 * n + (0 if how.steps else layout.registers))
         self.wait("arithmetic", how.inner[0].count if how.inner else 1)

@@ -10,6 +10,10 @@ one by one.
 
     of 16271027 elements of 2 bytes, in tiles of 2048:   if (i0_b + 2048 <= 16271027)  vectors of 8 elements
                                                          else                          each element behind a comparison
+
+Of a row that a block's threads keep in registers, those that the end may cut are known: only they are compared with it (`certain`).
+
+    row of 5003 by 128 threads:   if (r0_t + r * 128 < 5003)    after   if (r < 39 || r0_t + r * 128 < 5003)
 """
 
 from __future__ import annotations

@@ -140,8 +140,9 @@ class Placement:
     """layouts: of fragments by name; shared: of operands by name; staged: of fragments that memory holds in another order than
     threads read them; cleared: computed operands whose tile is padded with zeros; once: copied outside loops; early: copied once
     a tile by blocks that stay; strips: of fragments whose windows overlap, what is loaded of them; peeled: axes along
-    which whole tiles move whole vectors; stages: ring depth; counted: asynchronous copies are waited for by their number (else by
-    groups), so all waves issue as many in each turn; bytes: shared memory in all, as it was reserved."""
+    which whole tiles move whole vectors; ends: only registers that the end of a whole axis may cut are compared with it; stages: ring
+    depth; counted: asynchronous copies are waited for by their number (else by groups), so all waves issue as many in each turn; bytes:
+    shared memory in all, as it was reserved."""
 
     threads: int
     wave: int
@@ -157,6 +158,7 @@ class Placement:
     plain: set[str] = field(default_factory=set)
     strips: dict[str, Strip] = field(default_factory=dict)
     peeled: frozenset[str] = frozenset()
+    ends: bool = False
     once: frozenset[str] = frozenset()
     early: frozenset[str] = frozenset()
     cluster: int = 1

@@ -32,11 +32,11 @@ def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instructio
           cluster: int = 1, asked: str = "", strips: bool = False, counted: bool = False, peel: bool = False) -> Placement:  # fmt: skip
     """Places for all values. `threads`: of all blocks of a cluster, which share a tile through reductions only. `asked`:
     the schedule's word for the instruction. `strips`: windows of a thread overlap, and what they share is loaded once. `counted`: as in
-    `Placement`. `peel`: tails of maps are peeled.
+    `Placement`. `peel`: tails are peeled.
 
     Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
     """
-    out = Placement(threads, wave, stages, cluster=cluster, counted=counted, peeled=peeled(p, threads) if peel else frozenset())
+    out = Placement(threads, wave, stages, cluster=cluster, counted=counted, peeled=peeled(p, threads) if peel else frozenset(), ends=peel)
     out = Placer(p, instructions, plain, out, asked, strips).run()
     if cluster > 1 and (out.shared or out.staged):
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",

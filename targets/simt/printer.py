@@ -190,6 +190,11 @@ class Printer(Coordinates):
             self.applied |= {directive, *required(directive)}
         return found
 
+    def certain(self, layout: Layout, axis: str) -> int:
+        """... which the schedule asks for."""
+        n = super().certain(layout, axis)
+        return n if n and self.wants("peel_tail") else 0
+
     def meet_launches(self) -> None:
         """In front of the first access to global memory, where launches overlap: what earlier ones wrote is there, and what they read
         may be overwritten; the next one may start its blocks."""

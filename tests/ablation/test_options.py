@@ -146,12 +146,13 @@ def test_what_the_cpu_prints(text, option, value, gone):
 
 
 def test_size_spread():
-    """Scores of an open length are made for some rows at a time, as all of them do not stay near where there are many. One tile would do
-    for the sizes in the middle."""
+    """Scores of an open length are made for some rows at a time, as all of them do not stay near where there are many. For the sizes in
+    the middle alone another tile would do."""
     text = ("graph g\ndim b in 1..64\ndim n in 2..1024\ninput q: f32[b, 4, n, 16]\ninput k: f32[b, 4, n, 16]\ninput v: f32[b, 4, n, 16]\n"
             "%0 = transpose(k, perm=[0, 1, 3, 2])\n%1 = matmul(q, %0)\n%2 = softmax(%1, axes=[3])\n%3 = matmul(%2, v)\noutput y = %3\n")
     spread, middle = (autocomp.optimize(text, size_spread=s, threads=1) for s in (0.3, 0.0))
-    assert re.match(r"tile i0 1, i1 1, i2 (64|128|256), ", spread.kernels[0].schedule) and not middle.kernels[0].schedule.startswith("tile")
+    assert re.match(r"tile i0 1, i1 1, i2 (64|128|256), ", spread.kernels[0].schedule)
+    assert middle.kernels[0].schedule != spread.kernels[0].schedule
     assert "by the mean of their times at b = 2, n = 6; b = 8, n = 45; b = 27, n = 294" in spread.explain(why=spread.kernels[0].name)
     assert "by the mean" not in middle.explain(why=middle.kernels[0].name)
     for sizes in ({"b": 1, "n": 2}, {"b": 2, "n": 37}, {"b": 1, "n": 300}):
@@ -164,8 +165,8 @@ def test_register_tile_factor():
     def rows(source: str) -> int:
         return len(set(re.findall(r"\bvf \w+_(\d+)_0\b", source)) or set(re.findall(r"acc\w*?(\d+)_0", source)))
 
-    default, few = (autocomp.optimize(GEMM, register_tile_factor=f) for f in (16, 4))
-    assert rows(few.kernels[0].source) <= 4 < rows(default.kernels[0].source)
+    default, few = (autocomp.optimize(GEMM, register_tile_factor=f) for f in (16, 2))
+    assert rows(few.kernels[0].source) <= 2 < rows(default.kernels[0].source)
     assert few.verify().ratio <= 1
     with pytest.raises(AutocompError, match="register_tile_factor is 0, at least 1 is needed"):
         Options(register_tile_factor=0)

@@ -1,4 +1,5 @@
-"""Whole tiles of a map move vectors, the tile that an end cuts moves elements (directive `peel_tail`): odd lengths of short types."""
+"""Whole tiles of a map move vectors, the tile that an end cuts moves elements; of rows that threads keep, only elements that the end may
+cut are compared with it (directive `peel_tail`): odd lengths."""
 
 from __future__ import annotations
 
@@ -69,3 +70,26 @@ def test_what_is_not_peeled_moves_no_vector_that_an_end_may_cut(model, tmp_path)
     if COMPILER:
         program.executor = ModelExecutor(program, tmp_path, model)
         program.verify()
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize(("rows", "width", "schedule", "first"), [
+    (3, 1003, "tile i0 1 | threads 128", 7), (5, 2999, "tile i0 1 | threads 128", 23), (4, 127, "tile i0 2 | threads 128", 1),
+    (3, 1003, "tile i0 2 | threads 128", 15), (2, 1022, "tile i0 1 | threads 128", 6), (3, 100, "tile i0 1 | threads 128", 0),
+])  # fmt: skip
+def test_only_elements_that_the_end_may_cut_are_compared(target, rows, width, schedule, first, model, tmp_path):
+    """A softmax and its logarithm's sum: a maximum and two sums of one row, of numbers below and above 0."""
+    body = "%a = softmax(x, axes=[1])\n%b = mul(%a, %a)\n%out = reduce_sum(%b, axes=[1], keepdims=False)"
+    text = graph({"x": f"f32[{rows}, {width}]"}, body)
+    (name,) = (k.name for k in autocomp.optimize(text, target=target).kernels)
+    by_hand, without = ({name: f"{schedule}{more}"} for more in (" | peel_tail", ""))
+    peeled, plain = (autocomp.optimize(text, target=target, schedule=s, cache=False) for s in (by_hand, without))
+    found = {int(n) for n in re.findall(r"\((?:q|r|\(?q \* \d+\)?) < (\d+) \|\| ", next(iter(peeled.sources.values())))}
+    assert found == ({first} if first else set()), found
+    assert "||" not in next(iter(plain.sources.values())).partition("*/")[2]
+    peeled.executor = ModelExecutor(peeled, tmp_path, model)
+    x = fresh.rng().standard_normal((rows, width)).astype("f4") - 3
+    e = np.exp(x.astype("f8") - x.max(axis=1, keepdims=True))
+    want = ((e / e.sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    np.testing.assert_allclose(peeled.run({"x": x})["out"], want, rtol=2e-5)

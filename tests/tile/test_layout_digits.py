@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 from math import prod
+from random import Random
 
 import pytest
 from autocomp.targets.cuda.target import instructions
@@ -74,3 +75,16 @@ def test_a_digit_of_a_combined_axis_is_split_at_its_parts():
     assert split(Digit("m", 4, 32), [("b", 16), ("a", 8)]) == (Digit("b", 4, 4), Digit("a", 1, 8))
     with pytest.raises(ValueError, match="cuts"):
         split(Digit("m", 8, 4), [("b", 12), ("a", 8)])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_registers_that_no_end_cuts_lie_inside_on_every_worker(seed):
+    r = Random(seed)
+    digit = lambda: Digit(r.choice(["m", "n", ""]), r.choice([1, 2, 4, 8]), r.choice([1, 2, 3, 4]))
+    level = lambda: tuple(digit() for _ in range(r.randint(0, 3)))
+    layout, extent = Layout(level(), level(), level()), r.randint(1, 40)
+    value = lambda digits, number: sum(number // w % d.count * d.stride for d, w in weights(digits) if d.axis == "n")
+    inside = [all(value(layout.reg, i) + value(layout.lane, lane) + value(layout.wave, wave) < extent
+                  for lane in range(layout.lanes) for wave in range(layout.waves)) for i in range(layout.registers)]  # fmt: skip
+    n = layout.uncut("n", extent)
+    assert all(inside[:n]) and (n == len(inside) or not inside[n])

@@ -2,7 +2,7 @@
 
 /*
  * reduce_argmax: reduce_argmax
- * schedule: tile i0 2 | threads 128
+ * schedule: tile i0 2 | threads 128 | peel_tail
  * predicted: 4.31 us, bound by launch, 0% of the roofline
  * rule: tiling/gpu-rows: the schedule
  *
@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
   long long i2[1];
   #pragma unroll
   for (int q = 0; q < 3; ++q) {
-    ac_load_where<2>(&in0_t[q * 2], r0_t + (q * 2) % 2 + (q * 2) / 2 * 128 < 300, in0 + (i0_b + i0_t)*300 + (r0_t + (q * 2) % 2 + (q * 2) / 2 * 128), 0.0f);
+    ac_load_where<2>(&in0_t[q * 2], ((q * 2) < 4 || r0_t + (q * 2) % 2 + (q * 2) / 2 * 128 < 300), in0 + (i0_b + i0_t)*300 + (r0_t + (q * 2) % 2 + (q * 2) / 2 * 128), 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
   }
   #pragma unroll
   for (int r = 0; r < 6; ++r) {
-    if (r0_t + r % 2 + r / 2 * 128 < 300) t[0] = ac_max(t[0], in0_t[r]);
+    if ((r < 4 || r0_t + r % 2 + r / 2 * 128 < 300)) t[0] = ac_max(t[0], in0_t[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t[r] = ac_max(t[r], ac_shuffle_xor(t[r], 1));
@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_argmax(const float *_
   }
   #pragma unroll
   for (int r = 0; r < 6; ++r) {
-    if (r0_t + r % 2 + r / 2 * 128 < 300) t2[0] = ac_min<int>(t2[0], at[r]);
+    if ((r < 4 || r0_t + r % 2 + r / 2 * 128 < 300)) t2[0] = ac_min<int>(t2[0], at[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t2[r] = ac_min<int>(t2[r], ac_shuffle_xor(t2[r], 1));

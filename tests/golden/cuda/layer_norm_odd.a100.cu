@@ -2,7 +2,7 @@
 
 /*
  * reduce_sum_mul_sub_add_6more: reduce_sum mul sub mul reduce_sum mul add rsqrt mul mul add
- * schedule: tile i0 1 | threads 128
+ * schedule: tile i0 1 | threads 128 | peel_tail
  * predicted: 4.39 us, bound by launch, 1% of the roofline
  * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: fusion/row-statistic: mul into operand 1 of sub
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more
   float add_t[8];
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    ac_load_where<1>(&in0_t[q], i1_t + q * 128 < 1023, in0 + i0_b*1023 + (i1_t + q * 128), 0.0f);
+    ac_load_where<1>(&in0_t[q], (q < 7 || i1_t + q * 128 < 1023), in0 + i0_b*1023 + (i1_t + q * 128), 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    if (i1_t + r * 128 < 1023) t2[0] = (t2[0] + mul_t2[r]);
+    if ((r < 7 || i1_t + r * 128 < 1023)) t2[0] = (t2[0] + mul_t2[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t2[r] = (t2[r] + ac_shuffle_xor(t2[r], 1));
@@ -158,11 +158,11 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    ac_load_where<1>(&in1_t[q], i1_t + q * 128 < 1023, in1 + (i1_t + q * 128), 0.0f);
+    ac_load_where<1>(&in1_t[q], (q < 7 || i1_t + q * 128 < 1023), in1 + (i1_t + q * 128), 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    ac_load_where<1>(&in2_t[q], i1_t + q * 128 < 1023, in2 + (i1_t + q * 128), 0.0f);
+    ac_load_where<1>(&in2_t[q], (q < 7 || i1_t + q * 128 < 1023), in2 + (i1_t + q * 128), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
@@ -170,6 +170,6 @@ extern "C" __global__ void __launch_bounds__(128) k_reduce_sum_mul_sub_add_6more
   }
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    if (i1_t + q * 128 < 1023) ac_store<1>(out0 + i0_b*1023 + (i1_t + q * 128), &add_t[q]);
+    if ((q < 7 || i1_t + q * 128 < 1023)) ac_store<1>(out0 + i0_b*1023 + (i1_t + q * 128), &add_t[q]);
   }
 }

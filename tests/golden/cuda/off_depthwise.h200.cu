@@ -2,7 +2,7 @@
 
 /*
  * conv: conv
- * schedule: tile i0 1, i1 2, i2 15, i3 16, r0 3, r1 3 | threads 512 | window_strips
+ * schedule: tile i0 1, i1 2, i2 15, i3 16, r0 3, r1 3 | threads 512 | peel_tail | window_strips
  * predicted: 3.26 us, bound by latency, 1% of the roofline
  * rule: tiling/gpu-columns: the schedule
  *
@@ -45,11 +45,11 @@ extern "C" __global__ void __launch_bounds__(512) k_conv(const f16 *__restrict__
   float cast_t2[2];
   #pragma unroll
   for (int q = 0; q < 10; ++q) {
-    ac_load_where<1>(&in0_t[q], (r1_t + q % 2 * 2 < 3) & (i2_t + ((q / 2) > 2 ? ((q / 2) - 1) / 2 : 0) < 15) & (2*(i2_t) + (q / 2) + -1 >= 0) & (-2*(i2_t) + -1*(q / 2) + 29 >= 0) & (2*(i3_t) + (r1_t + q % 2 * 2) + -1 >= 0) & (-2*(i3_t) + -1*(r1_t + q % 2 * 2) + 31 >= 0), in0 + i0_b*64728 + (i1_b + i1_t)*899 + (i2_t)*62 + (i3_t)*2 + (q / 2)*31 + (r1_t + q % 2 * 2) - 32, 0.0f);
+    ac_load_where<1>(&in0_t[q], ((q < 1 || r1_t + q % 2 * 2 < 3)) & (i2_t + ((q / 2) > 2 ? ((q / 2) - 1) / 2 : 0) < 15) & (2*(i2_t) + (q / 2) + -1 >= 0) & (-2*(i2_t) + -1*(q / 2) + 29 >= 0) & (2*(i3_t) + (r1_t + q % 2 * 2) + -1 >= 0) & (-2*(i3_t) + -1*(r1_t + q % 2 * 2) + 31 >= 0), in0 + i0_b*64728 + (i1_b + i1_t)*899 + (i2_t)*62 + (i3_t)*2 + (q / 2)*31 + (r1_t + q % 2 * 2) - 32, 0.0f);
   }
   #pragma unroll
   for (int q = 0; q < 6; ++q) {
-    ac_load_where<1>(&in1_t[q], r1_t + q % 2 * 2 < 3, in1 + (i1_b + i1_t)*9 + (q / 2)*3 + (r1_t + q % 2 * 2), 0.0f);
+    ac_load_where<1>(&in1_t[q], (q < 1 || r1_t + q % 2 * 2 < 3), in1 + (i1_b + i1_t)*9 + (q / 2)*3 + (r1_t + q % 2 * 2), 0.0f);
   }
   #pragma unroll
   for (int r = 0; r < 6; ++r) {
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(512) k_conv(const f16 *__restrict__
   }
   #pragma unroll
   for (int r = 0; r < 12; ++r) {
-    if (r1_t + r % 2 * 2 < 3) t[(r / 6)] = (t[(r / 6)] + mul_t[r]);
+    if ((r < 1 || r1_t + r % 2 * 2 < 3)) t[(r / 6)] = (t[(r / 6)] + mul_t[r]);
   }
   float *box = (float *)(smem + 0);
   #pragma unroll
@@ -90,6 +90,6 @@ extern "C" __global__ void __launch_bounds__(512) k_conv(const f16 *__restrict__
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    if ((wave / 8 == 0) & (i2_t + q < 15)) ac_store<1>(out0 + i0_b*17280 + (i1_b + i1_t)*240 + (i2_t + q)*16 + (i3_t), &cast_t2[q]);
+    if ((wave / 8 == 0) & ((q < 1 || i2_t + q < 15))) ac_store<1>(out0 + i0_b*17280 + (i1_b + i1_t)*240 + (i2_t + q)*16 + (i3_t), &cast_t2[q]);
   }
 }

@@ -2,7 +2,7 @@
 
 /*
  * reduce_sum_mul_sub: reduce_sum mul sub mul reduce_sum mul
- * schedule: tile i0 1, i1 8
+ * schedule: tile i0 1, i1 8 | peel_tail
  * predicted: 3.48 us, bound by launch, 1% of the roofline
  * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: fusion/row-statistic: mul into operand 1 of sub
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   float mul_t3[1];
   #pragma unroll
   for (int q = 0; q < 8; ++q) {
-    ac_load_where<1>(&in0_t[q], (i1_b + i1_t < 77) & (r0_t + q * 32 < 250), in0 + i0_b*19250 + (i1_b + i1_t) + (r0_t + q * 32)*77, 0.0f);
+    ac_load_where<1>(&in0_t[q], (i1_b + i1_t < 77) & ((q < 7 || r0_t + q * 32 < 250)), in0 + i0_b*19250 + (i1_b + i1_t) + (r0_t + q * 32)*77, 0.0f);
   }
   float t[1];
   for (int r = 0; r < 1; ++r) {
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(256) k_reduce_sum_mul_sub(const flo
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    if (r0_t + r * 32 < 250) t2[0] = (t2[0] + mul_t2[r]);
+    if ((r < 7 || r0_t + r * 32 < 250)) t2[0] = (t2[0] + mul_t2[r]);
   }
   for (int r = 0; r < 1; ++r) {
     t2[r] = (t2[r] + ac_shuffle_xor(t2[r], 8));
