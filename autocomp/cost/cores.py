@@ -178,10 +178,17 @@ class CoreModel:
                 lies = "read_in_place" in directives and self._in_place(a, tile, -(-prod(d.extent[x] for x in self.rows) // mr))
                 near += (self._again(a, again, eff) if ready else words or (0.0 if lies else self._packing(a, again, width, tile))) * busy
             elif d.roles.form == "chain" and not a.constant:
-                near += self._packing(a, again, width, tile) * busy  # for the first link
+                near += (self._packing(a, again, width, tile) + self._converted(a, again)) * busy  # for the first link
             else:
                 near += self._streaming(a, again * -(-cols // width), tile, tiles) * busy
         return eff, near + (self._carried(tile) + self._held(tile, cuts) + self._scattered(tile)) * busy
+
+    def _converted(self, a: Operand, again: int) -> float:
+        """Seconds in which windows of narrower elements than the first link of a chain computes in are put into an array of windows:
+        lanes run along an axis of the image, so each is stored into another line."""
+        if a.element >= F32 or all(len(at[-1]) < 2 for at in a.places if at):
+            return 0.0
+        return self.chip.numbers["lane_apart"] / self.chip.clock * again * prod(self.d.extent[x] for x in a.axes)
 
     def _scattered(self, tile: Sizes) -> float:
         """Seconds in which results are stored lane by lane, where columns do not lie side by side in the output: into lines that stay in

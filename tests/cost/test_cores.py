@@ -9,7 +9,7 @@ from autocomp.targets import load_target
 
 import autocomp
 from autocomp import pipeline
-from autocomp.cost.chip import load_chip, shipped
+from autocomp.cost.chip import Chip, load_chip, shipped
 from autocomp.cost.cores import CoreModel, register_tile
 from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate
@@ -252,3 +252,45 @@ def test_products_of_bytes_are_pairs_of_shorts_on_avx2(make: str, times: float) 
     """Two of their four instructions are additions, which do not wait for the units that multiply."""
     chip = cpu_chip(make)
     assert chip.matrix["i8"] == chip.matrix["u8"] == pytest.approx(times * chip.matrix["f32"])
+
+
+def short(element: str, channels: int, size: int) -> str:
+    """A 3 x 3 convolution in f32 of an image of `element`."""
+    x, cast = ("x", "") if element == "f32" else ("%a", '%a = cast(x, to="f32")\n')
+    conv = f"%0 = conv({x}, w, lo=[1, 1], hi=[1, 1], strides=[1, 1], dilations=[1, 1], groups=1)"
+    image, weights = f"1, {channels}, {size}, {size}", f"{channels}, {channels}, 3, 3"
+    return f"graph g\ninput x: {element}[{image}]\nparam w: f32[{weights}] = random(1)\n{cast}{conv}\noutput y = %0\n"
+
+
+HALVES = """graph g
+input x: f16[64, 12]
+param a: f16[12, 130] = random(1)
+param b: f16[130, 64] = random(2)
+%0 = matmul(x, a)
+%1 = matmul(%0, b)
+output y = %1
+"""
+
+
+def chained(text: str, chip: Chip, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, ...]], float]:
+    """(ops of the kernels, predicted seconds) on a chip, one thread."""
+    monkeypatch.setattr("autocomp.cost.chip._host", lambda: chip)
+    program = autocomp.optimize(text, target="cpu", threads=1, cache=False)
+    return [k.ops for k in program.kernels], program.predicted
+
+
+@pytest.mark.parametrize("channels, size", [(128, 28), (96, 40), (160, 20)])
+def test_windows_of_bytes_are_converted_before_a_chain_where_lanes_would_store_them_apart(channels, size, monkeypatch):
+    """Without a price of those stores the conversion is part of a chain of a short convolution's products."""
+    chip = cpu_chip("zen3")
+    free = replace(chip, limits={**chip.limits, "lane_apart": 0.0})
+    within = lambda c: [k for k in chained(short("u8", channels, size), c, monkeypatch)[0] if "cast" in k and k.count("einsum") > 0]
+    assert within(free)
+    assert not within(chip)
+
+
+@pytest.mark.parametrize("text", [short("f32", 64, 28), HALVES, matmul("i8", 64, 256, 512)], ids=["floats", "halves", "bytes"])
+def test_only_converted_windows_have_the_price_of_lanes_stored_apart(text, monkeypatch):
+    chip = cpu_chip("zen3")
+    dear = replace(chip, limits={**chip.limits, "lane_apart": 1e9})
+    assert chained(text, dear, monkeypatch) == chained(text, chip, monkeypatch)
