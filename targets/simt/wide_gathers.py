@@ -85,7 +85,8 @@ def write(at: Printer, dst: str, layout: Layout, e: Gather, t: Tensor) -> None:
             here = scalar.text(i)
             here = here if bounded(at.p, i, n) else f"ac_clamp((long long)({here}), (long long){dim_text(n)})"
             offset = f"({offset}) * {dim_text(n)} + {here}" if offset else here
-        ok, address = at.inside(layout, t.axes, r), f"{at.pointer[t.buffer]} + ({offset})"
+        ok = at.inside(layout, t.axes, r)
+        address = f"{at.pointer[t.buffer]} + {'ac_here' if ok else ''}({offset})"  # made in any case: else behind a jump, load by load
         if ok:
             at.read_where(t, v, f"&{name}[{r}]", ok, address, literal(0, t.dtype))
         else:

@@ -7,41 +7,19 @@ loops of few turns loops, and a turn that stands alone waits for all (`targets/c
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from autocomp.targets.cuda import nvrtc
 
 import autocomp
 from tests.helpers.device_graphs import attention, graph
+from tests.helpers.sass import instructions, needs_disassembler
 
 PRODUCT = re.compile(r"GMMA\.64x(\d+)x\d+\.(F32|F16|S32)\S* R(\d+)")
 WAIT = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x(\d+)")
 
 
-@cache
-def disassembler() -> str:
-    """nvdisasm of the toolkit or of the package of its name, "" without one."""
-    spec = find_spec("nvidia")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    found = [Path(p) / "cu13" / "bin" / "nvdisasm" for p in places]
-    return shutil.which("nvdisasm") or next((str(p) for p in found if p.exists()), "")
-
-
-pytestmark = pytest.mark.skipif(not (find_spec("cuda") and disassembler()),
-                                reason="no NVRTC or no nvdisasm (pip install nvidia-cuda-nvdisasm)")  # fmt: skip
-
-
-def instructions(text: str, tmp_path: Path) -> list[str]:
-    binary = nvrtc.compiled("sm_90a", "kernel", text[text.index("#include") :])
-    assert isinstance(binary, bytes), binary
-    (file := tmp_path / "kernel.cubin").write_bytes(binary)
-    out = subprocess.run([disassembler(), "-c", str(file)], capture_output=True, text=True, check=True).stdout
-    return re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(.*?);", out, re.MULTILINE)
+pytestmark = needs_disassembler
 
 
 def read_under_way(lines: list[str]) -> tuple[int, list[str]]:

@@ -20,6 +20,7 @@ from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile.program import TileProgram
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.sass import instructions, needs_disassembler
 from tests.helpers.schedules import by_hand
 
 RULE = "directives/wide-gathers"
@@ -145,6 +146,17 @@ def test_lanes_along_a_row_ask_for_its_lines_together(wide, directives, most):
     (kernel,) = (x.kernel for x in program.calls.calls)
     work = program.target.issued(kernel, by_hand({"i0": 4, "i1": wide}, threads=128, directives=directives))
     assert 1 <= work.asked / (4 * wide * 2) < most
+
+
+@needs_disassembler
+def test_rows_are_asked_for_together(tmp_path):
+    """All of a thread's numbers, then all of its rows: a row's address is made in front of the condition, not behind a jump."""
+    program = autocomp.optimize(graph({"t": "bf16[2908, 320]", "i": "i64[2908]"}, ROWS), target="cuda:h200", cache=False,
+                                schedule={"gather": "tile i0 32, i1 256 | wide_gathers"})  # fmt: skip
+    lines = instructions(program.source(), tmp_path)
+    loads = [n for n, line in enumerate(lines) if "LDG.E" in line]
+    rows = [n for n in loads if "LDG.E.128" in lines[n]]
+    assert len(rows) == 4 and loads[-4:] == rows and not any("BSYNC" in line for line in lines[: rows[-1]])
 
 
 @pytest.mark.parametrize(("index", "size", "inside"), [

@@ -19,6 +19,8 @@ AC_DEVICE float ac_select(bool c, float a, float b) {
   return r;
 }
 AC_DEVICE int ac_alone(int x) { int r; asm("prmt.b32 %0, %1, 0, 0x3210;" : "=r"(r) : "r"(x)); return r; }
+// a number that is computed here, not behind the next condition where alone it is used: a load with a long address becomes a jump
+AC_DEVICE long long ac_here(long long x) { asm("" : "+l"(x)); return x; }
 // 2^x by the special function unit: relative error below 2^-22 (PTX ISA, ex2.approx)
 AC_DEVICE float ac_ex2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 AC_DEVICE float ac_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }

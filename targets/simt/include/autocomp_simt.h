@@ -1,6 +1,7 @@
 // What printed kernels call on every GPU target: plain C++ over the target's own header, which includes this file and gives
 //   AC_DEVICE, AC_WAVE, f16, bf16 with ac_widen, ac_narrow_f16 and ac_narrow_bf16, ac_ex2, ac_reciprocal, ac_rsqrt_half, ac_max and ac_min of float,
-//   ac_alone (an int as it is, which the compiler joins with nothing before it), ac_select (one of two floats, both computed).
+//   ac_alone (an int as it is, which the compiler joins with nothing before it), ac_here (a long long, computed where it stands), ac_select (one of
+//   two floats, both computed).
 #pragma once
 
 // ---- numbers

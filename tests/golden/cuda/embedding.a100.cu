@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(64) k_reduce_sum_gather_cast_add_7m
     where_t[r] = ((in0_t[r] < 0ll) ? (long long)((unsigned long long)in0_t[r] + (unsigned long long)(long long)(1000)) : in0_t[r]);
   }
   for (int q = 0; q < 1; ++q) {
-    ac_load_where<4>(&v[(q * 4)], (i1_b + i1_t < 9) & (i2_t + (q * 4) < 72), in1 + ((ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + (long long)((i2_t + (q * 4)))), 0.0f);
+    ac_load_where<4>(&v[(q * 4)], (i1_b + i1_t < 9) & (i2_t + (q * 4) < 72), in1 + ac_here((ac_clamp((long long)(where_t[0]), (long long)1000)) * 72 + (long long)((i2_t + (q * 4)))), 0.0f);
   }
   for (int q = 0; q < 1; ++q) {
     ac_load_where<4>(&in2_t[q * 4], (i1_b + i1_t < 9) & (i2_t + (q * 4) < 72), in2 + (i1_b + i1_t)*72 + (i2_t + (q * 4)), 0.0f);

@@ -11,6 +11,7 @@ AC_DEVICE float ac_max(float a, float b) { return a > b || a != a ? a : b; }
 AC_DEVICE float ac_min(float a, float b) { return a < b || a != a ? a : b; }
 AC_DEVICE float ac_select(bool c, float a, float b) { return c ? a : b; }
 AC_DEVICE int ac_alone(int x) { return x; }
+AC_DEVICE long long ac_here(long long x) { return x; }
 AC_DEVICE float ac_ex2(float x) { return exp2f(x); }
 AC_DEVICE float ac_reciprocal(float x) { return 1.0f / x; }
 AC_DEVICE float ac_rsqrt_half(float x) { return rsqrtf(x); }
