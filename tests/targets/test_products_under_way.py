@@ -7,7 +7,6 @@ loops of few turns loops, and a turn that stands alone waits for all (`targets/c
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
