@@ -41,15 +41,8 @@ AC_INLINE __m256i ac_apart16(const uint16_t *p, long step, __mmask16 k) {
   for (long l = 0; l < 16; l++) if (k >> l & 1) b[l] = p[l * step];
   return _mm256_loadu_si256((const __m256i *)b);
 }
-#define AC_IN_PART(V, s, T, M, bits, get, put) \
-  AC_INLINE V V##_load_##s##_n(const T *p, long n) { return get((M)ac_get##bits(p, ac_first(n))); } \
-  AC_INLINE V V##_load_##s##_where(vm m, const T *p) { return get((M)ac_get##bits(p, ac_lanes_of(m))); } \
-  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { M t = put(x); ac_put##bits(p, AC_WORDS##bits(t), ac_first(n)); } \
-  AC_INLINE V V##_strided_##s##_n(const T *p, long step, long n) { \
-    return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_first(n))); } \
-  AC_INLINE V V##_strided_##s(const T *p, long step) { return get((M)ac_apart##bits((const uint##bits##_t *)p, step, 0xffff)); } \
-  AC_INLINE V V##_strided_##s##_where(vm m, const T *p, long step) { \
-    return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_lanes_of(m))); }
+#define AC_EVERY 0xffff
+#define AC_UP_TO(n) ac_first(n)
 #define AC_WORDS8(t) ((__m128i)(t))
 #define AC_WORDS16(t) ((__m256i)(t))
 #elif AC_AVX2 /* eight elements in a number of 64 bits or in two: what is put into an array byte by byte and read at once waits for memory */
@@ -111,17 +104,21 @@ AC_INLINE __m128i ac_apart16(const uint16_t *p, long step, uint32_t k) {
   }
   return _mm_set_epi64x((int64_t)ac_apart_four(p + 4 * step, step, k >> 4), (int64_t)ac_apart_four(p, step, k & 15));
 }
+#define AC_EVERY 255
+#define AC_UP_TO(n) (n)
+#define AC_WORDS8(t) ((uint64_t)(t))
+#define AC_WORDS16(t) ((__m128i)(t))
+#endif
+#if AC_AVX512 || AC_AVX2
 #define AC_IN_PART(V, s, T, M, bits, get, put) \
   AC_INLINE V V##_load_##s##_n(const T *p, long n) { return get((M)ac_get##bits(p, ac_first(n))); } \
   AC_INLINE V V##_load_##s##_where(vm m, const T *p) { return get((M)ac_get##bits(p, ac_lanes_of(m))); } \
-  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { M t = put(x); ac_put##bits(p, AC_WORDS##bits(t), n); } \
+  AC_INLINE void V##_store_##s##_n(T *p, V x, long n) { M t = put(x); ac_put##bits(p, AC_WORDS##bits(t), AC_UP_TO(n)); } \
   AC_INLINE V V##_strided_##s##_n(const T *p, long step, long n) { \
     return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_first(n))); } \
-  AC_INLINE V V##_strided_##s(const T *p, long step) { return get((M)ac_apart##bits((const uint##bits##_t *)p, step, 255)); } \
+  AC_INLINE V V##_strided_##s(const T *p, long step) { return get((M)ac_apart##bits((const uint##bits##_t *)p, step, AC_EVERY)); } \
   AC_INLINE V V##_strided_##s##_where(vm m, const T *p, long step) { \
     return get((M)ac_apart##bits((const uint##bits##_t *)p, step, ac_lanes_of(m))); }
-#define AC_WORDS8(t) ((uint64_t)(t))
-#define AC_WORDS16(t) ((__m128i)(t))
 #else
 AC_INLINE void ac_copy_n8(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint8_t *)to)[l] = ((const uint8_t *)from)[l]; }
 AC_INLINE void ac_copy_n16(void *to, const void *from, long n) { for (long l = 0; l < n; l++) ((uint16_t *)to)[l] = ((const uint16_t *)from)[l]; }
