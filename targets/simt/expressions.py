@@ -3,15 +3,14 @@ is rounded where it is made, else those that the program casts (`as_stored`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from math import exp, inf, isnan, log2
 
 from autocomp.targets.cpu.flat import index_text
 from autocomp.targets.simt.extremes import reaches
+from autocomp.targets.simt.function_costs import CHEAPER_HALVES, table
 
 from autocomp.errors import UnsupportedOp
-from autocomp.files import own_table
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Expr, Gather, Index, Inside, Map, postorder
 from autocomp.ir.types import BOOL, F16, F32, F64, SHORT_FLOATS, DType
@@ -33,7 +32,6 @@ _FLOAT = {
 }  # fmt: skip
 _INT = {"max", "min", "abs", "sign", "relu", "mod", "fmod", "floordiv", "idiv", "pow", "shl", "shr"}
 JUMPED = 8  # instructions of a function from which compilers jump over it where a choice leaves it out
-_HALF = {"gelu", "tanh", "sigmoid", "silu", "mish", "exp", "exp2", "expm1", "div", "rsqrt"}  # a cheaper form errs far below half precision
 _F16 = {"sin", "cos"}  # what f16 holds ends below the angles whose multiples of pi / 2 take a hundred digits
 
 
@@ -222,14 +220,8 @@ def _of_data(e: Expr) -> bool:
 def _long(e: Expr) -> bool:
     """Whether a value takes so many instructions that a compiler jumps over them where it is not chosen: lanes then wait for each other,
     and no two elements are computed side by side (elu of f16[32, 4096, 128], H200: 30 us for 20 us of bytes, 2026-11-23)."""
-    costs = _costs()
+    costs = table()["functions"]
     return any(isinstance(x, Map) and sum(costs.get(x.fn, {}).values()) >= JUMPED for x in postorder(e))
-
-
-@lru_cache(maxsize=1)
-def _costs() -> Mapping[str, Mapping[str, float]]:
-    """Instructions of each function by pipe (functions.yaml)."""
-    return own_table("autocomp.targets.simt", "functions.yaml")["functions"]  # type: ignore[no-any-return]
 
 
 def wrapping(fn: str, args: list[str], d: DType) -> str:
@@ -246,7 +238,7 @@ def wrapping(fn: str, args: list[str], d: DType) -> str:
 def function(fn: str, args: list[str], d: DType, half: bool = False) -> str:
     """fn(args) for operands of type d. Raises UnsupportedOp."""
     x, w = args[0], working(d)
-    if w == F32 and fn in _HALF and (half or d in SHORT_FLOATS):
+    if w == F32 and fn in CHEAPER_HALVES and (half or d in SHORT_FLOATS):
         return f"ac_{fn}_half({', '.join(args)})"
     if fn in _F16 and d == F16:
         return f"ac_{fn}_f16({x})"

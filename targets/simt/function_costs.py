@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from autocomp.targets.simt.expressions import _HALF
-
 from autocomp.files import own_table
 from autocomp.ir.body import Expr, Inside, Map, postorder
 from autocomp.ir.types import BOOL, F16, SHORT_FLOATS, DType
+
+CHEAPER_HALVES = {"gelu", "tanh", "sigmoid", "silu", "mish", "exp", "exp2", "expm1", "div", "rsqrt"}
+"""Functions of which a cheaper form errs far below half precision."""
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +40,7 @@ def cast(a: DType, b: DType) -> Mapping[str, float]:
 
 def function_cost(fn: str, of: DType, half: bool) -> Mapping[str, float]:
     rows = table()
-    if of.is_float and fn in _HALF and (half or of in SHORT_FLOATS) and fn in rows["half"]:
+    if of.is_float and fn in CHEAPER_HALVES and (half or of in SHORT_FLOATS) and fn in rows["half"]:
         cost = rows["half"][fn]
     elif of == F16 and fn in rows["f16"]:
         cost = rows["f16"][fn]
