@@ -22,7 +22,8 @@ def floats(*shape):
 
 
 def bytes_(*shape, signed=False):
-    return RNG.integers(-128, 128, shape).astype(np.int8) if signed else RNG.integers(0, 256, shape).astype(np.uint8)
+    """Signed ones of seven bits: with eight, onnxruntime's product saturates on CPUs whose instruction sums pairs in 16 bits (AVX2)."""
+    return RNG.integers(-64, 64, shape).astype(np.int8) if signed else RNG.integers(0, 256, shape).astype(np.uint8)
 
 
 F = lambda v: np.array(v, np.float32)

@@ -20,7 +20,7 @@ FORMS = {  # what is computed of x; its shape; whether a walk down a column leav
     "of maps": ("%1 = mul(x, x)\n%2 = reduce_sum(%1, axes=[0], keepdims=0)\n%0 = sqrt(%2)", (530, 70), True),
     "in the middle": ("%0 = reduce_sum(x, axes=[1], keepdims=0)", (3, 400, 83), True),
     "a walk that stays near": ("%0 = reduce_sum(x, axes=[0], keepdims=0)", (90, 41), False),
-    "one vector": ("%0 = reduce_sum(x, axes=[0], keepdims=0)", (3000, 11), False),
+    "one vector": ("%0 = reduce_sum(x, axes=[0], keepdims=0)", (12000, 3), False),
 }
 
 
@@ -36,7 +36,8 @@ def test_results_are_as_one_vector_at_a_time(form, kind):
         program.run(feed)["y"][...] = 55  # what is not written next time shows
         found.append(program.run(feed)["y"])
         applied = "jam_columns" in program.kernels[0].schedule
-        assert applied == (there and not without and not (kind == "f16" and "max" in lines))  # maxima of halves are folded one by one
+        if threads == 1:  # parts of columns that two threads take need not be whole vectors
+            assert applied == (there and not without and not (kind == "f16" and "max" in lines))  # maxima of halves are folded one by one
         assert applied == ("_row1" in program.source()) or "unroll_and_jam" in program.kernels[0].schedule
         np.testing.assert_allclose(found[-1].astype("f8"), want, rtol=2e-3 if kind == "f16" else 1e-5, atol=1e-4)
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()

@@ -104,7 +104,7 @@ def test_under_any_of_both_the_results_are_the_same(form):
     assert len(texts) > 1, "no directive had a use"
 
 
-def test_an_element_is_mapped_once():
+def test_an_element_is_mapped_once(priced_for_a_xeon):
     """And not for each window, also where neighbours lie two apart: each phase lies by itself."""
     p = autocomp.optimize(windows("conv", (1, 96, 56, 56), (3, 3), (2, 2), front="silu"), target="cpu", cache=False, threads=1)
     text = p.source()
