@@ -1,4 +1,5 @@
-"""Writes what docs quote of the code: the forms of docs/tour.md and the tables of files in the targets' READMEs.
+"""Writes what docs quote of the code: the forms of docs/tour.md, the directives of docs/schedules.md and the tables of files in the
+targets' READMEs.
 
     python docs/generate.py            writes the pages anew (`make docs`)
 
@@ -22,6 +23,7 @@ from autocomp import pipeline
 from autocomp.egraph.frozen import ENode, Frozen
 from autocomp.egraph.saturate import saturate
 from autocomp.frontends.text import show
+from autocomp.ir.directives import DIRECTIVES
 from autocomp.options import Options
 from autocomp.report.passes import passes
 from autocomp.rewrite import load_rules
@@ -137,11 +139,19 @@ def files(name: str) -> Callable[[], str]:
     return table
 
 
+# ---------------------------------------------------------------- schedules
+def directives() -> dict[str, str]:
+    """The table of `autocomp.ir.directives`."""
+    needs = lambda d: f" (requires {', '.join(f'`{r}`' for r in d.requires)})" if d.requires else ""
+    rows = [f"| `{d.name}` | {d.what}{needs(d)} |" for d in DIRECTIVES.values()]
+    return {"directives": "\n".join(["| directive | what it does |", "|---|---|", *rows]) + "\n"}
+
+
 # ---------------------------------------------------------------- pages
 def parts() -> dict[Path, Callable[[], Mapping[str, str]]]:
     """Each page with what its parts say today."""
     readmes = {ROOT / "targets" / t / "README.md": (lambda t=t: {"files": files(t)()}) for t in TARGETS}
-    return {ROOT / "docs" / "tour.md": tour, **readmes}
+    return {ROOT / "docs" / "tour.md": tour, ROOT / "docs" / "schedules.md": directives, **readmes}
 
 
 def filled(page: str, said: Mapping[str, str]) -> str:

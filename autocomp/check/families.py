@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
+from autocomp.ir.directives import DIRECTIVES
 from autocomp.rewrite.instance import CONSTANT
 
 Inputs = dict[str, str]
@@ -391,24 +392,5 @@ FAMILIES: tuple[Family, ...] = tuple(FORMS)
 SPLIT: tuple[Family, ...] = (_rows, _long_rows)  # those whose reductions are also done in PARTS, which a kernel of its own combines
 PARTS = 4
 RECURRENCES: tuple[Family, ...] = (_stencil, _rows_of_stencils)  # those with a kernel whose loop over time carries a dependence
-USES: Mapping[str, tuple[Family, ...]] = {  # families of which a directive changes some kernels: on most, a pass finds nothing to do
-    **dict.fromkeys(("prefetch_constants", "tma_store", "interleave_epilogue", "third_epilogue_stage", "load_c", "prefetch_epilogue",
-                     "mma_zero_init", "short_last_step"), (_residual, _product)),
-    **dict.fromkeys(("unroll_ring", "warpgroup_order", "mma_row_sums", "exp2_scores", "fused_scale", "handed_fractals",
-                     "half_scores"), (_heads, _attention)),
-    "load_c_halves": (_wide_residual,), "skip_masks": (_causal_attention,), "prefetch_behind_reduction": (_scaled_rows,),
-    "prefetch_factors": (_computed_factor,), "thread_partials": (_heads, _long_rows, _rows),
-    "turned_store": (_depthwise, _batched, _product), "window_strips": (_depthwise, _window),
-    "stage_windows": (_depthwise, _window, _byte_convolution),
-    "unroll_and_jam": (_depthwise, _window, _scan), "jam_columns": (_columns,), "cache_windows": (_tapped,),
-    "index_set_split": (_joined,), "one_load": (_joined,),
-    "wide_gathers": (_lookup,), "shared_divisors": (_quantised_rows,), "min_blocks": (_depthwise,),
-    "untied_accumulators": (_product,),
-    "peel_tail": (_line, _rows), "common_values": (_column_variance, _attention), "skip_neutral": (_chosen_sums, _scattered),
-    "skip_masked_sums": (_triangle,),
-    "pack_constants": (_low_rank, _winograd, _byte_convolution), "prefetch": (_low_rank, _winograd),
-    "lone_column": (_byte_convolution,), "read_in_place": (_batched, _winograd), "exp_below_maximum": (_rows, _attention),
-    "expand_accumulators": (_long_rows, _rows), "unmask_interior": (_depthwise,),
-    "strided_taps": (_stem,), "byte_tables": (_functions_of_bytes,),
-    "evict_first": (_few_rows, _streamed), "batch_copies": (_turned, _short_rows),
-}  # fmt: skip
+NAMED: Mapping[str, Family] = {f.__name__.removeprefix("_"): f for f in FAMILIES}
+USES: Mapping[str, tuple[Family, ...]] = {d.name: tuple(NAMED[n] for n in d.families) for d in DIRECTIVES.values() if d.families}

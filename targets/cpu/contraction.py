@@ -179,9 +179,9 @@ class ContractionPrinter(Panels):
     def _results(self, mr: int) -> None:
         """The epilogue on every register of a tile."""
         p = self.p
-        self.beside = frozenset(e.dst for e in self.c.epilogue if p.turn and mr > 1 and self._lies_beside(e))
+        beside = frozenset(e.dst for e in self.c.epilogue if mr > 1 and self._lies_beside(e))
+        self.beside = beside if p.wants("turned_store", bool(beside)) else frozenset()
         if self.beside:
-            p.turns = True
             self._results_beside(mr)
             return
         for i in range(mr):

@@ -58,11 +58,10 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
             t = next(t for t in tensors if t.buffer == b)
             args.append(f"{const}{CTYPE[t.dtype.name]} *restrict {pointer[t.name]}")
     args += [f"long {s}" for s in nest.sizes]
-    printer = Printer(nest, tree, lanes, registers, options, directives)
+    printer = Printer(nest, tree, lanes, registers, options)
     body = printer.body()
     staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
-    used = {"stage_windows": staged, "unroll_and_jam": printer.jams, "jam_columns": printer.jams_columns, "index_set_split": printer.splits,
-            "turned_store": printer.turns, **done, **dict.fromkeys(printer.applied, True)}  # fmt: skip
+    used = {"stage_windows": staged, **done, **dict.fromkeys(printer.applied, True)}
     text = [
         *(line for t, entries in nest.tables.items() for line in table_text(t, entries)),
         comment((*header, "", *show(program).splitlines())),

@@ -374,8 +374,7 @@ class Panels:
             plain, depth = not v.guard and v.dtype.name == "f32", self.nest.extent[near]
             turned = plain and v.flat.stride(near) == 1 and v.flat.stride(self.s.col) not in (None, 1)
             few = v.flat.stride(self.s.col) == 2 and isinstance(depth, int) and depth < self.lanes
-            if turned and few and "strided_taps" in self.nest.schemes:
-                self.p.applied.add("strided_taps")
+            if self.p.wants("strided_taps", turned and few):
                 return False  # every other element of two vectors, for each of a few steps
             return turned
         axes = [a for a, _ in self.p.places[b].shape]

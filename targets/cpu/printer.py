@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction, word_elements
 from autocomp.targets.cpu.element_loops import takes_long
@@ -29,21 +29,24 @@ class Printer(Rows):
     """Prints the body of one kernel."""
 
     def __init__(self, nest: Nest, tree: Sequence[Node], lanes: int, registers: int = 16,
-                 options: Options = Options(), directives: Collection[str] = ()) -> None:  # noqa: B008  # fmt: skip
+                 options: Options = Options()) -> None:  # noqa: B008  # fmt: skip
         super().__init__(nest, tree)
         self.nest: Nest = nest
         self.tree, self.lanes, self.registers, self.parallel = tree, lanes, registers, options.parallel_outer
         self.most_chains = min(CHAINS, options.unroll_factor)
-        self.chains = self.most_chains if "expand_accumulators" in directives else 1  # of a long reduction's partial results
+        self.chains = self.most_chains if "expand_accumulators" in nest.schemes else 1  # of a long reduction's partial results
         self.row: str | None = None  # axis of the loop around passes over rows
         self.ahead: dict[int, list[str]] = {}  # vector loop -> addresses to ask for
         self.started: set[int] = set()
-        self.jam, self.jams = "unroll_and_jam" in directives, False  # whether rows may be summed side by side, and whether some are
-        self.columns, self.jams_columns = "jam_columns" in directives, False  # the same of vectors of columns
-        self.split, self.splits = "index_set_split" in directives, False  # the same of loops that run over ranges
-        self.turn, self.turns = "turned_store" in directives, False  # of rows of results that are turned in registers
         self.heap: list[tuple[str, str, str]] = []
         self.applied: set[str] = set()  # directives that changed a line
+
+    def wants(self, directive: str, possible: bool = True) -> bool:
+        """Whether the schedule asks for a scheme that is `possible` here; it has taken effect then."""
+        found = possible and directive in self.nest.schemes
+        if found:
+            self.applied.add(directive)
+        return found
 
     # ---- the kernel
     def body(self) -> list[str]:
@@ -231,14 +234,15 @@ class Printer(Rows):
 
     def point(self, n: Point) -> None:
         lo, hi = self.bounds(n.axis)
-        if self.jam and not self.rows and (rows := rows_at_once(self.nest, self.places, n)):
-            self.jams = True
+        rows = 0 if self.rows else rows_at_once(self.nest, self.places, n)
+        if self.wants("unroll_and_jam", rows > 0):
             self._jam(n, lo, hi, rows)
             return
         mine = [s for s in statements(n.body) if s.op == "reduce" and n.axis in s.axis.split(",") and id(s) not in self.started]
         extent, folds = extent_in_tile(self.nest, n.axis), self._folds(n)
         # windows, whose rows may run side by side elsewhere, are added up in order everywhere
-        long = folds and (not isinstance(extent, int) or extent >= (SPAN + 1 if self.jam else 4 * self.most_chains))
+        least = SPAN + 1 if "unroll_and_jam" in self.nest.schemes else 4 * self.most_chains
+        long = folds and (not isinstance(extent, int) or extent >= least)
         held = [s for s in folds if s in mine and not s.acc and self.lanewise(s.dst) and self.places[s.dst].is_array]
         held = [] if n.vector or long or self.rows else held
         for s in mine:
@@ -331,9 +335,9 @@ class Printer(Rows):
         self.assign(s.dst, self.fold(s, so_far, total))
 
     def _vector_point(self, n: Point, lo: str, hi: str, folds: list[Stmt]) -> None:
-        parts = ranges(self.nest, n) if self.split else []
+        parts = ranges(self.nest, n)
+        parts = parts if self.wants("index_set_split", bool(parts)) else []
         for first, end in parts:
-            self.splits = True
             self.within = {n.axis: (first, end - 1)}
             self._vector_loop(n, str(first), str(end), folds, end - first)
             self.within = {}
@@ -358,7 +362,7 @@ class Printer(Rows):
                     self.w(f"{kind_of(d)} {s.dst}_v{c} = {vector_of(literal(identity(str(s.expr), d), d), d)};")
         if full:
             self.vector = a
-            if self.columns and not self.rows and id(n) not in self.ahead and isinstance(extent, int) and self._columns(n, extent):
+            if not self.rows and id(n) not in self.ahead and isinstance(extent, int) and self._columns(n, extent):
                 self.vector = None
                 self.depth -= 1
                 self.w("}")
@@ -390,9 +394,9 @@ class Printer(Rows):
         a, step = n.axis, self.lanes
         most = columns_at_once(self.nest, self.places, n, self.registers // (2 * self.most_chains))
         vectors = -(-extent // step)
-        if not most or vectors < 2:
+        if not self.wants("jam_columns", most > 0 and vectors > 1):
             return False
-        self.jams_columns, full = True, extent // (most * step)
+        full = extent // (most * step)
         if full:
             with self.block(f"for (; {a} + {most * step} <= {a}_end; {a} += {most * step})"), self.side_by_side(a, most, step):
                 self.nodes(n.body, id(n))

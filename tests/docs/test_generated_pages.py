@@ -1,4 +1,4 @@
-"""Pages that quote the code say what it says today: docs/tour.md, the targets' READMEs."""
+"""Pages that quote the code say what it says today: docs/tour.md, docs/schedules.md, the targets' READMEs."""
 
 from __future__ import annotations
 
