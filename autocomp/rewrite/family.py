@@ -19,7 +19,7 @@ from autocomp.rewrite.yaml_source import Located
 LIMIT = 200  # rules of one family
 LONGEST = 20_000  # characters of a text in which names are replaced
 LET = "let: {last: rank(?x) - 1}"
-_OPERATOR = re.compile(r"^-|^not\b|[-+*/%<>=]|\b(?:and|or|not|in)\b")
+_OPERATOR = re.compile(r"^-|[-+*/%<>=]|\b(?:and|or|not|in)\b(?!\()|\S\s+(?:and|or|in)\(")  # `or(a, b)` is an op
 _NAMED = re.compile(r"\$(\w+)")
 
 
@@ -89,7 +89,7 @@ def _whole(text: str) -> str:
     depth, outer = 0, ""
     for c in text:
         depth += (c in "([") - (c in ")]")
-        outer += c if depth == 0 else " "
+        outer += c if depth == 0 or (c == "(" and depth == 1) else " "
     return f"({text})" if _OPERATOR.search(outer) else text
 
 

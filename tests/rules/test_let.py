@@ -43,6 +43,12 @@ def test_a_piece_is_one_whole_wherever_it_stands():
     assert str(rule.rhs) == "reshape(?x, shape=[2 * ((dim(?x, 0) + 1) // 2), (dim(?x, 0) + 1) // 2, 3 - -1])"
 
 
+@pytest.mark.parametrize("op", ["or", "and"])
+def test_a_piece_may_be_an_op_whose_name_is_an_operator_of_conditions(op):
+    (rule,) = read("not($both)", f"both: {op}(?x, not(?x))")
+    assert str(rule.rhs) == f"not({op}(?x, not(?x)))"
+
+
 @pytest.mark.parametrize(("rhs", "let", "told"), [
     ("neg(?x)", ["n: rank(?x)"], r"mine\.yaml:4:8: '\$n' is nowhere in the rule"),
     ("neg($n)", ["n: [1, 2]"], r"mine\.yaml:4:8: '\$n' is no text"),
