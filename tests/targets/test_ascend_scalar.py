@@ -10,9 +10,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 from autocomp.targets.ascend.toolchain import headers
+from autocomp.targets.simt.expressions import function
 
 import autocomp
 from autocomp.errors import UnsupportedOp
+from autocomp.ir.scalar import SCALAR
+from autocomp.ir.types import F16, F32
 from autocomp.simulate.ascend_model import APART, COMPILER, FLAGS, INCLUDE, AscendExecutor, ModelFailure
 from autocomp.simulate.compiler import found
 from tests.helpers import fresh
@@ -175,7 +178,7 @@ FUNCTIONS = {
     "exp": (-100, 88), "exp2": (-120, 127), "expm1": (-20, 80), "log": (1e-30, 1e30), "log2": (1e-3, 1e3), "log1p": (-0.9, 10),
     "sqrt": (1e-30, 1e30), "sin": (-1e6, 1e6), "cos": (-1e6, 1e6), "tan": (-10, 10), "arcsin": (-1, 1), "arccos": (-1, 1),
     "arctan": (-50, 50), "sinh": (-80, 80), "cosh": (-80, 80), "tanh": (-9, 9), "arcsinh": (-1e4, 1e4), "arccosh": (1, 1e4),
-    "arctanh": (-0.99, 0.99), "floor": (-1e4, 1e4), "ceil": (-1e4, 1e4), "rint": (-1e4, 1e4), "trunc": (-1e9, 1e9),
+    "arctanh": (-0.99, 0.99), "mish": (-80, 80), "floor": (-1e4, 1e4), "ceil": (-1e4, 1e4), "rint": (-1e4, 1e4), "trunc": (-1e9, 1e9),
 }  # fmt: skip
 
 
@@ -199,12 +202,21 @@ def test_functions_of_the_scalar_unit_are_within_six_units_in_the_last_place(tmp
         x[:8] = low
         if low < 0:
             x[8:1000] *= 10.0 ** rng.uniform(-6, 0, 992).astype("f4")
-        want = getattr(np, name)(x.astype("f8"))
+        want = getattr(np, name, SCALAR.get(name, SCALAR["exp"]).numpy)(x.astype("f8"))
         assert np.max(np.abs(through(name, x) - want) / np.spacing(np.abs(want).astype("f4"))) < 6, name
     ends = [65504, 65519.99, 65520, 6e-8, 2.9e-8]
     x = np.concatenate([rng.standard_normal(20000) * 10.0 ** rng.uniform(-9, 6, 20000), ends]).astype("f4")
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(through("half", x), x.astype("f2").astype("f4"))
+
+
+@pytest.mark.parametrize("halves", [False, True], ids=["f32", "f16"])
+def test_each_function_of_floats_has_a_form_in_the_header(halves):
+    dtype, text = F16 if halves else F32, headers()["autocomp_ascend_scalar.h"]
+    called = {f"{n}({', '.join('x' * f.arity)})": re.findall(r"\bac_\w+", function(n, ["x"] * f.arity, dtype))
+              for n, f in SCALAR.items() if "f" in f.kinds and n not in ("cast", "as_stored")}  # fmt: skip
+    missing = {k: v for k, v in called.items() if any(not re.search(rf"\b{n}\(|AC_SAME\({n[3:-5]}\)", text) for n in v)}
+    assert not missing and sum(map(len, called.values())) > 30
 
 
 @needs_compiler

@@ -422,6 +422,10 @@ AC_S float ac_silu(float x) { return x / (1.0f + ac_exp(-x)); }
 AC_S float ac_gelu(float x) { return 0.5f * x * (1.0f + ac_erf(x * 0.707106781f)); }
 AC_S float ac_gelu_tanh(float x) { return 0.5f * x * (1.0f + ac_tanh(0.797884561f * (x + 0.044715f * x * x * x))); }
 AC_S float ac_softplus(float x) { return (x > 0.0f ? x : 0.0f) + ac_log1p(ac_exp(-ac_abs(x))); }
+AC_S float ac_mish(float x) {  // x tanh(log(1 + e)), e = exp(x); from 20 on it is x
+  const float e = ac_exp(ac_min(x, 20.0f)), n = e * (e + 2.0f);
+  return x * (n / (n + 2.0f));
+}
 // the rest of a / b, with the sign of a: whole multiples of b are taken off bit by bit
 AC_S float ac_fmod(float a, float b) {
   if (ac_isnan(a) || ac_isnan(b) || ac_isinf(a) || b == 0.0f) return ac_nan<float>();
@@ -486,6 +490,7 @@ AC_SAME(gelu)
 AC_SAME(tanh)
 AC_SAME(sigmoid)
 AC_SAME(silu)
+AC_SAME(mish)
 AC_SAME(exp)
 AC_SAME(exp2)
 AC_SAME(expm1)
