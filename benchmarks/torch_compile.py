@@ -191,7 +191,7 @@ SMALL: dict[str, tuple[Callable[[], Any], Callable[[], torch.Tensor]]] = {
     "x + 1": (lambda: lambda x: x + 1, lambda: torch.randn(8)),
     "two layers": (lambda: nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16)), lambda: torch.randn(2, 16)),
     "twenty layers": (lambda: nn.Sequential(*(nn.Linear(8, 8) for _ in range(20))), lambda: torch.randn(2, 8)),
-    "in two parts": (lambda: lambda x: torch.linalg.qr(x + 1)[1] * 2, lambda: torch.randn(2, 2)),
+    "in two parts": (lambda: lambda x: torch.linalg.eigvalsh(x + 1) * 2, lambda: torch.randn(2, 2)),
 }
 
 

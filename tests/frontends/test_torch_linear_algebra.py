@@ -1,7 +1,8 @@
-"""Cholesky, triangular systems, inverses, solutions and determinants: loops, against torch in float64."""
+"""Cholesky, QR, LU, exponentials, triangular systems, inverses, solutions and determinants: loops, against torch in float64."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -50,6 +51,23 @@ CASES = {
     "determinant": (lambda a: (LA.det(a), *LA.slogdet(a), LA.det(a[:1, :1])), [(5, 5)]),
     "determinant of a singular matrix": (lambda a: (LA.det(a * 0), *LA.slogdet(a * 0), LA.det(a * torch.tensor([1.0, 0, 1])),
                                                     LA.det(a[:1].expand(3, 3))), [(3, 3)]),
+    "Q and R": (lambda a: (*LA.qr(a), *LA.qr(a.mT), *LA.qr(a, mode="complete"), LA.qr(a, mode="r")[1], *LA.qr(a[..., :1, :1])),
+                [(2, 5, 3)]),
+    "Q and R of columns that are 0 or large": (lambda a: (*LA.qr(a * torch.tensor([1.0, 0, 1])), *LA.qr(a * 0),
+                                                          *(x / f for x, f in zip(LA.qr(a * 1e25), (1, 1e25)))), [(4, 3)]),
+    "L and U": (lambda a: (*LA.lu(a), *LA.lu(a.mT), *LA.lu_factor(a), *torch.lu_unpack(*LA.lu_factor(a)),
+                           *LA.lu(a * torch.tensor([1.0, 0, 1]))),
+                [(2, 5, 3)]),
+    "solutions by L and U": (lambda a, b: tuple(LA.lu_solve(*LA.lu_factor(a), b if left else b.mT, left=left, adjoint=turned)
+                                                for left in (True, False) for turned in (False, True)), [(2, 5, 5), (2, 5, 3)]),
+    "batches of solutions by L and U": (lambda a, b: LA.lu_solve(*LA.lu_factor(a), b), [(4, 4), (2, 3, 4, 2)]),
+    "triangular as it was called": (lambda a, b: (torch.triangular_solve(b, a + 3 * torch.eye(4))[0],
+                                                  torch.triangular_solve(b, a + 3 * torch.eye(4), upper=False, transpose=True)[0]),
+                                    [(4, 4), (4, 2)]),
+    "exponential": (lambda a: (torch.matrix_exp(a), torch.matrix_exp(a * 0), torch.matrix_exp(a - a.mT), torch.matrix_exp(a[:1, :1])),
+                    [(4, 4)]),
+    "exponentials of a batch": (lambda a: torch.matrix_exp(a * torch.tensor([0.01, 1, 5]).view(3, 1, 1)), [(2, 3, 3, 3)]),
+    "exponential of what is large": (lambda a: torch.matrix_exp(torch.triu(a, 1) * 1e4) / 1e8, [(3, 3)]),
     "determinants of a batch": (lambda a: (LA.det(a), torch.logdet(positive(a))), [(3, 2, 2)]),
 }  # fmt: skip
 
@@ -72,6 +90,21 @@ def test_compiled():
     assert len(program.calls.loops) == 3
     for got, want in zip(program(*given), module(*given), strict=True):
         torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-3, atol=1e-3)
+
+
+def test_factors_compiled():
+    module = Called(lambda a, b: (*LA.qr(a), *LA.lu(a), LA.lu_solve(*LA.lu_factor(a), b), torch.matrix_exp(a))).eval()
+    given = (matrices(7, 7), matrices(7, 2))
+    program = autocomp.optimize(module, target="cpu", example_inputs=given)
+    for got, want in zip(program(*given), module(*given), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-3, atol=1e-3)
+
+
+def test_an_exponential_without_right_digits_is_no_number():
+    graph = load_torch(Called(torch.matrix_exp).eval(), (matrices(2, 2),))
+    for by in (1e12, float("inf"), float("nan")):
+        (got,) = evaluate(graph, {graph.inputs[0].attrs["name"]: np.full((2, 2), by, "f4")}).values()
+        assert np.isnan(got).all()
 
 
 def test_what_is_refused():

@@ -22,6 +22,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     bags,
     control,
     convolutions,
+    factorisations,
     flexible_attention,
     fourier,
     gamma,
@@ -281,7 +282,8 @@ class Reader:
             return None
         lower = TABLE.get(name) or TABLE.get(name.removesuffix("_copy"))  # of a view as a tensor of its own
         paired = self.pairs and any(_is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
-        if lower is None and not paired and (held := of_parameters(self.program, node)) is not None:
+        costly = lower is None or name.startswith("linalg_")  # a loop each call
+        if costly and not paired and (held := of_parameters(self.program, node)) is not None:
             return self.b.param(self.b.fresh(node.name), lambda: to_numpy(held()), self.type(node))
         if lower is None and not paired:
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")

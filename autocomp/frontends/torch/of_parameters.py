@@ -1,4 +1,5 @@
-"""An operator that the table lacks, over parameters alone: torch computes it where its value is first needed, as it would on each call.
+"""An operator that the table lacks, or has as a loop, over parameters alone: torch computes it where its value is first needed, as it would
+on each call.
 
     weight = matrix_exp(triu(raw) - triu(raw).T)         a parametrisation: the program has a parameter `weight`
 """

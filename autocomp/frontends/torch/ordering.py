@@ -7,6 +7,7 @@ from typing import Any
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.frontends.torch.pointwise import common_type
 from autocomp.frontends.torch.views import sliced
+from autocomp.ir.monoids import neutral
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import linear, product, quotient, size_of, total
 from autocomp.ir.types import BOOL, F32, I32, I64, SHORT_FLOATS, U8, Dim, Sym
@@ -79,6 +80,30 @@ def _median_of_numbers(c: Call, x: Node, values: Node, indices: Node, axis: int,
     value = c.op("gather_elements", x, place, axis=axis)
     shape = place.type.shape if keepdim else tuple(d for k, d in enumerate(x.type.shape) if k != axis)
     return c.op("reshape", value, shape=shape), c.op("reshape", place, shape=shape)
+
+
+@row("mode")
+def _mode(c: Call, x: Node, dim: int = -1, keepdim: bool = False) -> tuple[Node, Node]:
+    """(the value that most elements along an axis have, the least of several, where it first is): each is compared with each."""
+    if not x.type.rank:
+        return x, c.b.const(0, I64)
+    axis, d = axis_of(x, dim), x.type.dtype
+    if not x.type.shape[axis]:
+        raise c.refuse(f"has no elements in {x.type}")
+    y = c.cast(x, U8) if d == BOOL else x
+    place = lambda at: c.op("reshape", y, shape=(*x.type.shape[:at], 1, *x.type.shape[at:]))
+    same = c.cast(c.op("eq", place(axis), place(axis + 1)), I64)
+    often = c.op("reduce_sum", same, axes=(axis,), keepdims=False)
+    often = c.op("max", often, c.b.const(1, I64)) if d.is_float else often  # NaN, which is not even itself
+    chosen = c.op("eq", often, c.op("reduce_max", often, axes=(axis,), keepdims=True))
+    chosen = c.op("and", chosen, c.op("not", c.op("isnan", y))) if d.is_float else chosen
+    most = c.b.const(neutral("min", y.type.dtype), y.type.dtype)
+    least = c.op("reduce_min", c.op("where", chosen, y, most), axes=(axis,), keepdims=True)
+    here = c.cast(c.op("and", chosen, c.op("eq", y, least)), I32)  # nowhere where all are NaN: then the first
+    index = c.op("reduce_argmax", here, axes=(axis,), keepdims=True)
+    value = c.op("gather_elements", x, index, axis=axis)
+    shape = index.type.shape if keepdim else tuple(n for k, n in enumerate(x.type.shape) if k != axis)
+    return c.op("reshape", value, shape=shape), c.op("reshape", index, shape=shape)
 
 
 def _at(c: Call, x: Node, axis: int, k: Dim, keepdim: bool) -> Node:

@@ -284,3 +284,38 @@ def _adaptive_max(c: Call, x: Node, size: Any) -> Any:
         i = c.op("mul", i, number(prod(shape[j + 1 :])))
         place = i if place is None else c.op("add", place, i)
     return values, place
+
+
+@row("fractional_max_pool2d", "fractional_max_pool3d")
+def _fractional(c: Call, x: Node, kernel: Any, out: Any, samples: Node) -> tuple[Node, Node]:
+    """(largest element of each window, its place in the image): windows of one size that begin at
+    floor((i + u) a) - floor(u a), a = (size - window) / (windows - 1), the last one at the end; u of each image, channel and axis."""
+    n = _spatial(c)
+    given, x = x, _batched(c, x, n)
+    sizes, k, out = x.type.shape[2:], per_axis(n, kernel), per_axis(n, out)
+    if not x.type.is_static:
+        raise c.refuse(f"of {x.type}", "fix the sizes")
+    number = lambda v: c.b.const(v, I64)
+    lead, wide = x.type.shape[:2], F32 if x.type.dtype in SHORT_FLOATS else x.type.dtype
+    samples = c.cast(samples if samples.type.rank == 3 else c.op("reshape", samples, shape=(1, *samples.type.shape)), wide)
+    check_table(prod((*lead, *out, *k)), c.where)  # type: ignore[arg-type]
+    place = number(0)
+    for axis, (size, window, count) in enumerate(zip(sizes, k, out)):
+        at = n - 1 - axis if n == 2 else axis  # torch's own orders
+        u = c.op("slice", samples, starts=(0, 0, at), limits=(*samples.type.shape[:2], at + 1), steps=(1, 1, 1))
+        a = c.b.const((size - window) / (count - 1) if count > 1 else 0, wide)  # type: ignore[operator]
+        i = c.op("iota", shape=(1, 1, count), axis=2, dtype=I64.name)
+        down = [c.cast(c.op("trunc", c.op("mul", v, a)), I64) for v in (c.op("add", c.cast(i, wide), u), u)]
+        first = c.op("sub", *down)
+        first = c.op("where", c.op("eq", i, number(count - 1)), number(size - window), first)  # type: ignore[operator]
+        first = c.op("reshape", first, shape=(*lead, *(count if b == axis else 1 for b in range(n)), *(1,) * n))
+        inside = c.op("iota", shape=tuple(window if b == n + 2 + axis else 1 for b in range(2 * n + 2)), axis=n + 2 + axis, dtype=I64.name)
+        place = c.op("add", c.op("mul", place, number(size)), c.op("add", first, inside))  # type: ignore[arg-type]
+    windows, elements = prod(out), prod(k)
+    place = c.op("reshape", place, shape=(*lead, windows * elements))
+    flat = c.op("reshape", x, shape=(*lead, prod(sizes)))  # type: ignore[arg-type]
+    taken = c.op("reshape", c.op("gather_elements", flat, place, axis=2), shape=(*lead, windows, elements))
+    best = c.op("reduce_argmax", taken, axes=(3,), keepdims=True)
+    index = c.op("gather_elements", c.op("reshape", place, shape=(*lead, windows, elements)), best, axis=3)
+    shaped = lambda v: _as_given(c, c.op("reshape", v, shape=(*lead, *out)), given)
+    return shaped(c.op("reduce_max", taken, axes=(3,), keepdims=False)), shaped(index)

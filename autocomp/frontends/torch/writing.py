@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autocomp.frontends.torch.call import Call, axis_of, row
+from autocomp.frontends.torch.ordering import at_or_below
 from autocomp.frontends.torch.views import ends, places_at, sliced
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import product, total
@@ -353,9 +354,26 @@ def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int
     return c.op("where", on, c.op("broadcast", c.op("gather", lined, at, axis=a), shape=x.type.shape), x)
 
 
+@row("nonzero_static")
+def _places_of_nonzero(c: Call, x: Node, *, size: int, fill_value: int = -1) -> Node:
+    """Indices of the first `size` elements that are not zero, by row; `fill_value` behind the last one."""
+    rank, sizes = x.type.rank, x.type.shape
+    known = [d for d in sizes if isinstance(d, int)]
+    if len(known) < rank or not isinstance(size, int) or not rank:
+        raise c.refuse(f"gives {size} places of {x.type}", "fix the sizes")
+    n = prod(known)
+    flat = c.op("reshape", x if x.type.dtype == BOOL else c.op("ne", x, c.b.const(0, x.type.dtype)), shape=(n,))
+    place = at_or_below(c, c.op("cumsum", c.cast(flat, I64), axis=0), size)  # n behind the last one
+    number, columns, stride = lambda v: c.b.const(v, I64), [], n
+    for d in known:
+        stride //= max(d, 1)
+        at = c.op("mod", c.op("floordiv", place, number(max(stride, 1))), number(max(d, 1)))
+        columns.append(c.op("reshape", c.op("where", c.op("lt", place, number(n)), at, number(fill_value)), shape=(size, 1)))
+    return columns[0] if rank == 1 else c.op("concat", *columns, axis=1)
+
+
 # ---- what has no meaning here
-DATA = ("masked_select", "nonzero", "nonzero_static", "unique", "_unique2", "unique_consecutive", "unique_dim",
-        "bincount")  # fmt: skip
+DATA = ("masked_select", "nonzero", "unique", "_unique2", "unique_consecutive", "unique_dim", "bincount")
 RANDOM = ("bernoulli", "multinomial", "normal", "normal_functional", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like",
           "randperm", "uniform", "exponential", "cauchy", "geometric", "log_normal", "poisson")  # fmt: skip
 
