@@ -253,7 +253,8 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
     factor = here.cores * here.vector_bytes / chip.vector_bytes
     scale = lambda t: {k: v * factor for k, v in t.items()}
     units = chip.limits["half_units"] if here.halves else 1.0
-    dots = chip.limits["dot_bytes"] if here.dot_bytes else chip.limits["pair_bytes"] if here.arch == "x86-64-v3" else 1.0
+    pairs = here.arch == "x86-64-v3" and not here.dot_bytes
+    dots = chip.limits["dot_bytes"] if here.dot_bytes else chip.limits["pair_bytes"] if pairs else 1.0
     size = {"l1": here.l1, "l2": here.l2, "l3": here.l3}
     mems = tuple(
         replace(
@@ -270,6 +271,7 @@ def adapt(chip: Chip, here: HostFacts) -> Chip:
     return replace(
         chip,
         arch=here.arch,
+        features=(*chip.features, *(("short_pairs",) if pairs else ())),
         cores=here.cores,
         vector_bytes=here.vector_bytes,
         matrix={k: v * (dots if k in ("i8", "u8") else units) for k, v in scale(chip.matrix).items()},

@@ -68,8 +68,8 @@ class CoreModel:
         self._apart = False  # do lanes run along results that lie apart
         self.rows, self.cols = self._sides()
         self.factors = [f for a in d.operands if a.factor for f in self._read_as(a)]
-        bytes_ = roles.form == "contract" and all(a.element == 1 for a in self.factors)
-        self._lone = bytes_ and any(a.constant and a.axes.intersection(self.rows) for a in self.factors)  # `lone_column`
+        self._bytes = roles.form == "contract" and all(a.element == 1 for a in self.factors)
+        self._lone = self._bytes and any(a.constant and a.axes.intersection(self.rows) for a in self.factors)  # `lone_column`
 
     def _read_as(self, a: Operand) -> list[Operand]:
         """A factor as each of the parts that it is read as: queries, keys and values may be slices of one tensor."""
@@ -160,6 +160,8 @@ class CoreModel:
         rows = prod(map(tile.__getitem__, self.rows))
         cols, along = self._side_by_side(tile)
         mr, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, self._lone and "lone_column" in directives)
+        if self._bytes and "short_pairs" in chip.features and not (self._lone and {"short_pairs", "pack_constants"} <= {*directives}):
+            eff *= chip.limits["widened_bytes"]
         width = nv * self._lane
         eff *= _tail(cols, along, nv, self._lane)
         if chip.cores > 1:  # the core with most tiles has no short one: those lie at the end

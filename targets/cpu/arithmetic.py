@@ -17,6 +17,9 @@ class Arithmetic:
     Bytes: `left` and `right` say whether the broadcast factor and the panel are signed. The instruction multiplies unsigned bytes by
     signed ones; where both are alike, the broadcast one has its top bit turned, which adds 128 to a signed byte (and takes it from an
     unsigned one), and 128 times the panel's sums are subtracted behind the depth.
+
+    `pairs` (directive `short_pairs`): cores without that instruction multiply pairs of 16 bits. The broadcast factor is a constant. A
+    group of four steps is two rows of a panel then, and as many of the broadcast factor: even bytes as 16 bits, and odd ones.
     """
 
     element: str
@@ -24,6 +27,7 @@ class Arithmetic:
     group: int = 1
     left: bool = False
     right: bool = False
+    pairs: bool = False
 
     @property
     def is_float(self) -> bool:
@@ -32,7 +36,16 @@ class Arithmetic:
     @property
     def turned(self) -> bool:
         """Has the broadcast factor its top bit turned?"""
-        return self.group > 1 and self.left == self.right
+        return self.group > 1 and self.left == self.right and not self.pairs
+
+    @property
+    def rows(self) -> int:
+        """Rows of a panel that a group takes."""
+        return 2 if self.pairs else 1
+
+    def half(self, word: str, odd: int) -> str:
+        """C text: the even or odd bytes of a panel's words, as 16 bits."""
+        return f"vi_{'odd' if odd else 'even'}_{'i8' if self.right else 'u8'}({word})"
 
     def step(self, total: str, x: str, panel: str) -> str:
         """C text: a sum and one step of the broadcast factor with a panel's vector."""
@@ -40,6 +53,8 @@ class Arithmetic:
             return f"{total} += {x} * {panel};"
         if self.group == 1:
             return f"{total} = vi_add({total}, vi_mul({x}, {panel}));"
+        if self.pairs:
+            return f"{total} = vi_dot2({total}, {x}, {panel});"
         unsigned, signed = (x, panel) if self.left == self.turned else (panel, x)
         return f"{total} = vi_dot4({total}, {unsigned}, {signed});"
 
@@ -48,9 +63,9 @@ FLOATS = Arithmetic("float", "vf")
 INTEGERS = Arithmetic("int32_t", "vi")
 
 
-def bytes_of(left: DType, right: DType) -> Arithmetic:
+def bytes_of(left: DType, right: DType, pairs: bool) -> Arithmetic:
     """Of factors with elements of one byte."""
-    return Arithmetic("int32_t", "vi", QUAD, left.name == "i8", right.name == "i8")
+    return Arithmetic("int32_t", "vi", QUAD, left.name == "i8", right.name == "i8", pairs)
 
 
 def kind_of_sums(sums: object, factors: list[object]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from autocomp.targets.cpu.arithmetic import Arithmetic
 from autocomp.targets.cpu.expressions import CTYPE, working
 from autocomp.targets.cpu.flat import factor, times
 from autocomp.targets.cpu.lower import Nest, reads
@@ -87,7 +88,7 @@ class ContractionPrinter(Panels):
         return stride_of(self.nest, factor, self.s.depth[0]) if factor in self.direct else self.nr
 
     def depth_text(self) -> str:
-        return "*".join(f"(size_t)({x})" for x in in_groups([self.length(x) for x in self.s.depth], self.kind.group)) or "1"
+        return "*".join(f"(size_t)({x})" for x in in_groups([self.length(x) for x in self.s.depth], self.kind)) or "1"
 
     def nested(self, axes: tuple[str, ...], inner) -> None:  # type: ignore[no-untyped-def]
         if not axes:
@@ -264,13 +265,13 @@ class ContractionPrinter(Panels):
     def _multiply_by(self, k: int, m: Stmt, a: str, regs: list[list[str]]) -> None:
         p, s, mr = self.p, self.s, len(regs)
         if a in self.ready:
-            p.applied.add("pack_constants")
+            p.applied |= {"pack_constants", *(("short_pairs",) if self.kind.pairs else ())}
             p.w(f"const {self.kind.element} *restrict a{k} = {self.where(a)};")
             cells = [f"a{k}[kk*{mr}{f' + {i}' if i else ''}]" for i in range(mr)]
             if self._alone(mr):
                 p.applied.add("lone_column")
                 p.w(f"vi lone{k} = {{0}}; /* of the last column: lanes are rows */")
-            ahead = [f"a{k} + (kk + {AHEAD})*{mr}"] if "prefetch" in self.nest.schemes else []
+            ahead = [f"a{k} + (kk + {AHEAD * self.kind.rows})*{mr}"] if "prefetch" in self.nest.schemes else []
             self._steps_of_depth(k, m, regs, str(self.depth()), cells, *ahead)
             if self._alone(mr):
                 p.w(f"int32_t each{k}[{self.lanes}];")
@@ -500,9 +501,11 @@ def print_contraction(p: Printer, c: Contraction) -> None:
     ContractionPrinter(p, c, s).print()
 
 
-def in_groups(lengths: list[str], group: int) -> list[str]:
-    """C texts of the lengths of reduced axes, the last one in groups of steps."""
-    return lengths if group == 1 or not lengths else [*lengths[:-1], f"({lengths[-1]} + {group - 1})/{group}"]
+def in_groups(lengths: list[str], kind: Arithmetic) -> list[str]:
+    """C texts of the lengths of reduced axes, the last one in rows of a panel."""
+    if kind.group == 1 or not lengths:
+        return lengths
+    return [*lengths[:-1], f"({lengths[-1]} + {kind.group - 1})/{kind.group}{f'*{kind.rows}' if kind.rows > 1 else ''}"]
 
 
 def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> str:
@@ -511,7 +514,7 @@ def panel_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> st
     assert s is not None
     t = tiling_of(nest, c, s, lanes, registers)
     fresh = sum(not set(m.srcs) & (t.ready | t.direct) - {s.a} for m in c.mmas)
-    lengths = in_groups([str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth], arithmetic(nest, c, s).group)
+    lengths = in_groups([str(nest.extent[x] if whole(nest, c, x) else nest.tile[x]) for x in s.depth], arithmetic(nest, c, s))
     slack = f" + {lanes}" if staged(nest, c, s) else ""  # of a row's last vector
     return "*".join([f"(size_t){fresh}", *(f"(size_t)({x})" for x in lengths), str(t.vectors * lanes)]) + slack if fresh else ""
 

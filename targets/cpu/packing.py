@@ -117,9 +117,9 @@ class Panels:
 
     # ---- packed once
     def depth(self) -> int:
-        """Steps of depth of a panel (numbers where a factor is packed once)."""
+        """Rows of a panel (numbers where a factor is packed once)."""
         *outer, last = (int(self.nest.extent[x]) for x in self.s.depth) if self.s.depth else (1,)
-        return prod(outer) * -(-last // self.kind.group)
+        return prod(outer) * -(-last // self.kind.group) * self.kind.rows
 
     def others(self, name: str) -> tuple[str, ...]:
         """Axes of a factor that are neither the tile's nor reduced."""
@@ -299,7 +299,11 @@ class Panels:
                     p.w(f"const long {col} = {col}_p + x;")
                     self._element(b, at, end)
                 p.w("out[x] = (int32_t)q;")
-        p.w(f"out += {self.nr};")
+        if kind.pairs:  # both rows of these words
+            halves = [kind.half(f"vi_load(out + {j * self.lanes})", odd) for odd in (1, 0) for j in range(self.nv)]
+            places = [f"out + {at + j * self.lanes}" for at in (self.nr, 0) for j in range(self.nv)]
+            p.w(" ".join(f"vi_store({x}, {q});" for x, q in zip(places, halves, strict=True)))
+        p.w(f"out += {self.nr * kind.rows};")
 
     def _element(self, name: str, at: str, end: str) -> None:
         """Add the steps of a group to q, one by one."""
@@ -360,8 +364,12 @@ class Panels:
                 self.p.w(f"const long {self.s.row} = {self.s.row}_p + i;")
                 self.p.w("uint32_t q = 0;")
                 self._element(name, at, end)
-                self.p.w(f"out[i] = (int32_t)(q{' ^ 0x80808080u' if self.kind.turned else ''});")
-            self.p.w(f"out += {mr};")
+                if self.kind.pairs:
+                    pair = f"ac_pair_{'i8' if self.kind.left else 'u8'}"
+                    self.p.w(f"out[i] = {pair}(q), out[i + {mr}] = {pair}(q >> 8);")
+                else:
+                    self.p.w(f"out[i] = (int32_t)(q{' ^ 0x80808080u' if self.kind.turned else ''});")
+            self.p.w(f"out += {mr * self.kind.rows};")
 
         self._groups(rows)
 

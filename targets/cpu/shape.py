@@ -35,6 +35,7 @@ COLD = 1.3  # cycles for one element from memory: 4 bytes at about 8 GB/s of one
 NEAR = 1 << 20  # bytes of a factor that stays in the second cache between panels
 WAYS = 8  # lines of one set of the first cache on current cores (8 or 12)
 GATHERED = 16  # products of one lane that take as long as gathering an element for it rather than reading a vector
+BESIDE = 3.6  # products of pairs that a step takes time for beside its own: tiles of 4 x 2 129 GOP/s, 3 x 3 141, 6 x 2 160 (Zen 3)
 LONG = 8 * PART  # elements of depth from which sums are folded part by part: the error grows with the parts and with one part's terms
 NEAR_ROWS = 1 << 19  # bytes of a tile's rows that stay in the second cache beside two panels
 
@@ -160,11 +161,12 @@ def whole_lines(width: int, line: int) -> int:
 
 
 def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, limit: int = MAX_ROWS,
-                  cold: bool = False, line: int = 0, lone: bool = False) -> tuple[int, int]:  # fmt: skip
+                  cold: bool = False, line: int = 0, lone: bool = False, beside: float = 0.0) -> tuple[int, int]:  # fmt: skip
     """(rows, vectors): the tile with the shortest time a multiply-add: lanes that columns leave empty, sums too few to hide the
     latency of one, and vectors of the panel fetched from the second cache. Rows are shared evenly, so tiles may be less tall.
     `cold`: the broadcast factor comes from memory again for every panel. `line`: columns that no panel cuts (see `whole_lines`).
-    `lone`: a column that is alone in its vector takes one operation for all rows of a tile (see `lone_column`).
+    `lone`: a column that is alone in its vector takes one operation for all rows of a tile (see `lone_column`). `beside`: multiply-adds
+    that a step of depth takes time for beside its own.
     """
     best, choice = float("inf"), (1, 1)
     for nv in range(1, VECTORS + 1):
@@ -180,7 +182,7 @@ def register_tile(rows: int, cols: int, lanes: int, registers: int, accs: int, l
                 continue
             tall = rows / -(-rows // mr)
             full = cols / ((vectors - (1 - 1 / tall if alone and mr <= lanes else 0)) * lanes)
-            issue = max(1.0, LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv)) / 2  # two units
+            issue = max(1.0 + beside / (tall * nv), LOADS * (tall + nv) / (tall * nv), LATENCY / (tall * nv)) / 2  # two units
             issue = max(issue, COLD * panels / vectors) if cold else issue
             time = (issue + FETCH / tall) / full + thin
             if time < best - 1e-9:
@@ -276,12 +278,14 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     limit = min(nest.rows, MAX_ROWS if s.a in ready else most_rows(nest, s))
     a = nest.views.get(s.a)
     kind = arithmetic(nest, c, s)
-    cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 // kind.group > NEAR
+    cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 * kind.rows // kind.group > NEAR
     if kind.turned:
         registers -= VECTORS  # the panel's sums
+    elif kind.pairs:
+        registers -= 1  # a product is not a sum yet
     line = int(nest.extent[s.col]) if wide and not is_float(nest, c) and staged(nest, c, s) is None else 0  # type: ignore[call-overload]
     lone = kind.group > 1 and s.a in ready and not line and s.col not in nest.tile and "lone_column" in nest.schemes
-    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line, lone)
+    best = register_tile(rows, cols, lanes, registers, len(c.mmas), limit, cold, line, lone, BESIDE if kind.pairs else 0.0)
     direct = frozenset() if wide else read_in_place(nest, c, s, best[0], rows) - ready
     return Tiling(*best, wide, ready, 0 if tall else depth_part(nest, c, s), tall, direct)
 
@@ -374,9 +378,10 @@ def arithmetic(nest: Nest, c: Contraction, s: Shape) -> Arithmetic:
     last = s.depth[-1]
     stands = nest.tile.get(last) == 1 and not whole(nest, c, last)
     read = s.a in nest.views and stride_of(nest, s.a, last) == 1
-    if stands or s.a == s.b or not (read or s.a in packed_once(nest, c, s, "")):
+    ready = s.a in packed_once(nest, c, s, "")
+    if stands or s.a == s.b or not (read or ready):
         return INTEGERS
-    return bytes_of(kinds[s.a], kinds[s.b])  # type: ignore[arg-type]
+    return bytes_of(kinds[s.a], kinds[s.b], ready and "short_pairs" in nest.schemes)  # type: ignore[arg-type]
 
 
 def staged(nest: Nest, c: Contraction, s: Shape) -> Words | None:

@@ -248,7 +248,8 @@ class WordsPrinter:
         load = lambda a: f"vi_load({a})" if step == 1 else f"vi_strided({a}, {step})"
         if not k.wide:
             p.w(f"const int32_t *from = words + ({self._place(at, {k.s.col: f'{k.s.col}_p'})});")
-            p.w(" ".join(f"vi_store(out + {j * lanes}, {load(f'from + {j * lanes * step}')});" for j in range(k.nv)))
+            for j in range(k.nv):
+                self._store(j, load(f"from + {j * lanes * step}"))
         else:
             width = int(k.nest.extent[k.s.col])  # type: ignore[call-overload]
             on = self.w.apart(k.wide) - width * self.w.apart(k.s.col)  # from a line's end to the next one's begin
@@ -257,8 +258,17 @@ class WordsPrinter:
                 q = load(f"from + at{j}")
                 for n in range(1, turns(width, lanes) + 1):
                     q = f"vi_select(turn{j}_{n}, {load(f'from + at{j} + {n * on}')}, {q})"
-                p.w(f"vi_store(out + {j * lanes}, {q});")
-        p.w(f"out += {k.nr};")
+                self._store(j, q)
+        p.w(f"out += {k.nr * k.kind.rows};")
+
+    def _store(self, j: int, words: str) -> None:
+        """A vector of a panel's row, or of both rows of its words (see `Arithmetic.pairs`)."""
+        p, k = self.p, self.panels
+        if k.kind.pairs:
+            places = [f"out + {odd * k.nr + j * p.lanes}" for odd in (0, 1)]
+            p.w(f"{{ const vi q = {words}; " + " ".join(f"vi_store({x}, {k.kind.half('q', odd)});" for odd, x in enumerate(places)) + " }")
+        else:
+            p.w(f"vi_store(out + {j * p.lanes}, {words});")
 
     def _place(self, at: str, rows: dict[str, str]) -> str:
         """Where the words of the steps from `at` on begin, rows of lines as in `rows` ("": the first)."""

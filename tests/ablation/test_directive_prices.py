@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import lru_cache
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
@@ -12,6 +14,7 @@ from autocomp.ir.directives import DIRECTIVES, required
 from autocomp.report.chain import Evidence
 from autocomp.rewrite import load_rules
 from tests.helpers.device_graphs import attention, graph
+from tests.helpers.hosts import HOSTS, cpu_chip
 
 R = Random(12)
 M, N = (R.randrange(40, 64) * 64 for _ in range(2))
@@ -75,7 +78,7 @@ PRICED = {
     "skip_masked_sums": (TRIANGLE, "h200"),
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
     "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"), "pack_constants": (WEIGHTED, "cpu"),
-    "read_in_place": (SQUARE, "cpu"), "lone_column": (BYTES, "cpu"),
+    "read_in_place": (SQUARE, "cpu"), "lone_column": (BYTES, "cpu"), "short_pairs": (BYTES, "zen3"),
 }  # fmt: skip
 # by what is printed, counted
 COUNTED = {
@@ -89,8 +92,9 @@ COUNTED = {
 
 @lru_cache
 def program(text: str, chip: str, without: str = "") -> autocomp.Program:
-    target = {"cpu": "cpu", "910b": "ascend:910b"}.get(chip, f"cuda:{chip}")
-    return autocomp.optimize(text, target=target, cache=False, tuned=False, without=(without,) if without else ())
+    target = {"cpu": "cpu", "zen3": "cpu", "910b": "ascend:910b"}.get(chip, f"cuda:{chip}")
+    with patch("autocomp.cost.chip._host", lambda: cpu_chip(chip)) if chip in HOSTS else nullcontext():
+        return autocomp.optimize(text, target=target, cache=False, tuned=False, without=(without,) if without else ())
 
 
 def saved(p: autocomp.Program, directive: str) -> float:

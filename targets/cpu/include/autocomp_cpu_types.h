@@ -278,6 +278,25 @@ AC_INLINE int32_t vi_hmin(vi a) { int32_t r = a[0]; for (int l = 1; l < AC_LANES
 AC_INLINE int32_t ac_quad(const void *p) { int32_t q; memcpy(&q, p, 4); return q; }
 AC_INLINE int32_t ac_quad_n(const void *p, long n) { int32_t q = 0; memcpy(&q, p, (size_t)n); return q; }
 AC_INLINE vi vi_byte(vi x, int at) { return (vi)((ac_vec_u32)(x & 0xff) << 8 * at); }
+/* the even bytes of four as a pair of 16 bits; those of each lane, and the odd ones */
+AC_INLINE int32_t ac_pair_u8(uint32_t q) { return (int32_t)(q & 0x00ff00ffu); }
+AC_INLINE int32_t ac_pair_i8(uint32_t q) { return (int32_t)((uint16_t)(int8_t)q | (uint32_t)(uint16_t)(int8_t)(q >> 16) << 16); }
+typedef int16_t ac_vec_pairs __attribute__((vector_size(AC_LANES * 4)));
+typedef uint16_t ac_vec_upairs __attribute__((vector_size(AC_LANES * 4)));
+AC_INLINE vi vi_even_u8(vi x) { return (vi)((ac_vec_pairs)x & 255); }
+AC_INLINE vi vi_odd_u8(vi x) { return (vi)((ac_vec_upairs)x >> 8); }
+AC_INLINE vi vi_even_i8(vi x) { return (vi)((ac_vec_pairs)((ac_vec_upairs)x << 8) >> 8); }
+AC_INLINE vi vi_odd_i8(vi x) { return (vi)((ac_vec_pairs)x >> 8); }
+/* sums + both products of pairs of 16 bits that come from bytes */
+AC_INLINE vi vi_dot2(vi sums, vi x, vi y) {
+#if AC_AVX512
+  return (vi)_mm512_add_epi32((__m512i)sums, _mm512_madd_epi16((__m512i)x, (__m512i)y));
+#elif AC_AVX2
+  return (vi)_mm256_add_epi32((__m256i)sums, _mm256_madd_epi16((__m256i)x, (__m256i)y));
+#else
+  return vi_add(sums, vi_add(vi_mul((vi)((ac_vec_u32)x << 16) >> 16, (vi)((ac_vec_u32)y << 16) >> 16), vi_mul(x >> 16, y >> 16)));
+#endif
+}
 /* sums + the four products of unsigned bytes of u and signed bytes of s, without saturation */
 AC_INLINE vi vi_dot4(vi sums, vi u, vi s) {
 #if AC_AVX512 && defined(__AVX512VNNI__)
