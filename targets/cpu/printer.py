@@ -400,9 +400,14 @@ class Printer(Rows):
         if full:
             with self.block(f"for (; {a} + {most * step} <= {a}_end; {a} += {most * step})"), self.side_by_side(a, most, step):
                 self.nodes(n.body, id(n))
-        if rest := vectors - full * most:
-            with self.block(""), self.side_by_side(a, rest, step, str(extent % step) if extent % step else ""):
-                self.nodes(n.body, id(n))
+        last = int(self.nest.extent[a]) % extent if a in self.nest.tile else 0  # type: ignore[call-overload]
+        for columns in (extent, last) if last else (extent,):  # of a tile, and of the last one
+            rest = -(-columns // step) - columns // (most * step) * most
+            here = f"if ({a}_end - {self.bounds(a)[0]} == {columns})" if last else ""
+            part = str(columns % step) if columns % step else ""
+            if rest:
+                with self.block(here), self.side_by_side(a, rest, step, part):
+                    self.nodes(n.body, id(n))
         return True
 
     def _in_chains(self, n: Point, end: str, chains: int) -> None:

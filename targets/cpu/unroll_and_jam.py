@@ -62,8 +62,7 @@ def columns_at_once(nest: Nest, places: Mapping[str, Place], n: Point, most: int
     """How many vectors of a loop over columns run side by side, each folding its column's rows: as many as find registers for `most` sums;
     0 where they may not, where what is read is not in rows along the vectors, or where lines of one walk stay in the first cache for the
     next."""
-    whole, part = nest.extent[n.axis], extent_in_tile(nest, n.axis)
-    if not n.vector or not isinstance(whole, int) or whole % int(part):
+    if not n.vector or not isinstance(nest.extent[n.axis], int):
         return 0
     walks, below = [p for p in n.body if isinstance(p, Point)], list(statements(n.body))
     if not walks or any(not isinstance(x, (Point, Stmt)) for x in n.body) or any(not isinstance(s, Stmt) for p in walks for s in p.body):

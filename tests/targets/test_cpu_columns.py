@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import autocomp
+from autocomp.cost.chip import adapt, shipped
+from autocomp.cost.host import facts
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
@@ -41,6 +44,24 @@ def test_results_are_as_one_vector_at_a_time(form, kind):
         assert applied == ("_row1" in program.source()) or "unroll_and_jam" in program.kernels[0].schedule
         np.testing.assert_allclose(found[-1].astype("f8"), want, rtol=2e-3 if kind == "f16" else 1e-5, atol=1e-4)
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+@pytest.mark.parametrize("columns", [333, 515, 1001, 777, 2 * 64 + 1])
+@pytest.mark.parametrize("kind", ["reduce_sum", "reduce_max"])
+def test_a_last_tile_of_fewer_columns_runs_side_by_side_too(columns, kind, monkeypatch):
+    """Tiles that two threads take need not divide the columns: the last one has vectors of its own number, and a part of one."""
+    here = replace(facts(), cores=2, l1=32 << 10, l2=512 << 10, l3=32 << 20)
+    monkeypatch.setattr("autocomp.cost.chip._host", lambda: adapt(shipped("cpu"), here))
+    g = parse(f"graph g\ninput x: f32[1500, {columns}]\n%0 = {kind}(x, axes=[0], keepdims=0)\noutput y = %0\n")
+    feed = {"x": fresh.rng().standard_normal((1500, columns)).astype("f4")}
+    feed["x"][7, columns - 1] = np.nan  # of the last column alone
+    two, one = (autocomp.optimize(g, target="cpu", cache=False, threads=n) for n in (2, 1))
+    two.run(feed)["y"][...] = 55
+    got = two.run(feed)["y"]
+    tile = int(two.kernels[0].schedule.split("i0 ")[1].split()[0].strip(","))
+    assert "jam_columns" in two.kernels[0].schedule and "_row1" in two.source() and columns % tile
+    assert got.tobytes() == one.run(feed)["y"].tobytes() and np.isnan(got[-1]) and not np.isnan(got[:-1]).any()
+    np.testing.assert_allclose(got, evaluate(g, feed)["y"], rtol=1e-5, atol=1e-4)
 
 
 def test_the_directive_has_a_rule_that_explain_tells():
