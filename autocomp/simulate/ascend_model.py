@@ -15,7 +15,7 @@ import numpy as np
 
 from autocomp.ir.reference import input_sizes
 from autocomp.runtime.executor import constants_of, shape_of
-from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target, quick_link
+from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, new_library, of_target, quick_link
 from autocomp.targets.ascend.api import architecture, fact, rows
 from autocomp.targets.ascend.blocks import HEADER as BLOCKS
 from autocomp.targets.ascend.blocks import by_blocks
@@ -159,7 +159,7 @@ class AscendExecutor:
         names = [INTERFACE.name] if self.edit_header or own else []  # its compiled form is taken in front of all else
         names += dict.fromkeys(h for source in sources.values() for h in source.headers)
         path.write_text("\n".join([*(f'#include "{h}"' for h in names), *map(self.text, sources.values())]), encoding="utf-8")
-        out = path.with_suffix(".so")
+        out = new_library(self.folder)
         if self.edit_header:
             for name in names[1:]:
                 text = self.edit_header((HEADER.parent / name).read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 
 from autocomp import commands
@@ -45,6 +46,11 @@ def compiler() -> tuple[str, ...]:
 def quick_link() -> tuple[str, ...]:
     """Options of a command that links: GNU's other linker, where it is there, takes half the time for a small library."""
     return ("-fuse-ld=gold",) if shutil.which("ld.gold") and "clang" not in " ".join(found()) else ()
+
+
+def new_library(folder: Path) -> Path:
+    """A library that is not in a folder yet: the loader takes a path that it knows for the library that it has, whatever lies there."""
+    return next(path for n in count() if not (path := folder / f"kernels{n or ''}.so").exists())
 
 
 def compile_all(arguments: Sequence[Sequence[str]], makes: Sequence[Path], folder: Path, jobs: int = 1) -> None:

@@ -22,7 +22,7 @@ from autocomp.runtime.executor import constants_of, shape_of
 from autocomp.runtime.plan import size_of
 from autocomp.runtime.program import Program
 from autocomp.runtime.repeated import Repeated, Rows, repeated
-from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, of_target, quick_link
+from autocomp.simulate.compiler import ModelFailure, compile_all, found, include, kept_object, new_library, of_target, quick_link
 from autocomp.targets.simt.expressions import STORED
 from autocomp.targets.source import KernelSource, TensorMap
 
@@ -115,7 +115,7 @@ def load(texts: Mapping[str, str], target: str, folder: Path, model: Path, jobs:
         objects.append(path.with_suffix(".o"))
         commands.append([*FLAGS, "-c", *WATCHED, *where, str(path), "-o", str(objects[-1])])
     compile_all(commands, objects, folder, jobs=jobs)
-    out = folder / "kernels.so"
+    out = new_library(folder)
     compile_to(out, ["-shared", *quick_link(), *map(str, objects), str(model)])
     library = ctypes.CDLL(str(out))
     library.simt_allocate.restype = ctypes.c_void_p
