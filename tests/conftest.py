@@ -14,6 +14,7 @@ import gc
 import shutil
 import tempfile
 from collections import Counter
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from hypothesis import HealthCheck, settings
 from autocomp.simulate.simt_model import COMPILER, compile_model
 from tests.helpers import fresh
 from tests.helpers.hosts import HOSTS, as_cpu, cpu_chip
+from tests.helpers.kept_builds import kept
 from tests.helpers.replayed import Replayed
 from tests.helpers.shared_files import once
 
@@ -151,6 +153,17 @@ def programs_are_compiled(monkeypatch):
 def kernels_of_other_tests_are_replayed(monkeypatch):
     """A kernel e-graph that runs the same commands as one before it is not run again. `tests/egraph` overrides this."""
     monkeypatch.setattr("autocomp.egraph.kernel_egraph._KernelEGraph", Replayed)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kernels_of_other_tests_are_built():
+    """A kernel's text that was built for a model before is not built again, whichever process of the run did it."""
+    root = Path(os.environ["AUTOCOMP_TEST_RUN"]) / "builds"
+    root.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for model in ("simt_model", "ascend_model"):
+            patch.setattr(f"autocomp.simulate.{model}.compile_all", partial(kept, root))
+        yield
 
 
 @pytest.fixture(autouse=True)
