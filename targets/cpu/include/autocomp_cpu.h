@@ -321,9 +321,9 @@ AC_INLINE vf vf_ceil(vf x) { return (vf)_mm512_roundscale_ps((__m512)x, 10); }
 AC_INLINE vf vf_rint(vf x) { return (vf)_mm512_roundscale_ps((__m512)x, 8); }
 AC_INLINE vf vf_scale2(vf x, vf n) { return (vf)_mm512_scalef_ps((__m512)x, (__m512)n); } /* x * 2^n, n whole */
 #else
-AC_INLINE vf vf_max_c(vf c, vf x) { return vf_select(c > x, c, x); }
-AC_INLINE vf vf_min_c(vf c, vf x) { return vf_select(c < x, c, x); }
 #if AC_AVX2
+AC_INLINE vf vf_max_c(vf c, vf x) { return (vf)_mm256_max_ps((__m256)c, (__m256)x); }
+AC_INLINE vf vf_min_c(vf c, vf x) { return (vf)_mm256_min_ps((__m256)c, (__m256)x); }
 AC_INLINE vf vf_max(vf a, vf b) { /* the instruction gives b where either is a NaN */
   return (vf)_mm256_blendv_ps(_mm256_max_ps((__m256)a, (__m256)b), (__m256)a, _mm256_cmp_ps((__m256)a, (__m256)a, _CMP_UNORD_Q));
 }
@@ -335,6 +335,8 @@ AC_INLINE vf vf_floor(vf x) { return (vf)_mm256_floor_ps((__m256)x); }
 AC_INLINE vf vf_ceil(vf x) { return (vf)_mm256_ceil_ps((__m256)x); }
 AC_INLINE vf vf_rint(vf x) { return (vf)_mm256_round_ps((__m256)x, 8); }
 #else
+AC_INLINE vf vf_max_c(vf c, vf x) { return vf_select(c > x, c, x); }
+AC_INLINE vf vf_min_c(vf c, vf x) { return vf_select(c < x, c, x); }
 AC_INLINE vf vf_max(vf a, vf b) { return vf_select((a > b) | (a != a), a, b); }
 AC_INLINE vf vf_min(vf a, vf b) { return vf_select((a < b) | (a != a), a, b); }
 AC_INLINE vf vf_sqrt(vf x) { vf r; for (int l = 0; l < AC_LANES; l++) r[l] = sqrtf(x[l]); return r; }

@@ -237,8 +237,7 @@ AC_INLINE vf vf_mish(vf x) {
 }
 /* gelu(tanh): 0.5 (1 + tanh u) is the sigmoid of 2 u */
 AC_INLINE vf vf_gelu_tanh(vf x) {
-  vf u = x * vf_fma(x * x, vf_set(-0.07135481627260025f), vf_set(-1.5957691216057308f));
-  return x / (1.f + vf_exp(u));
+  return x * vf_sigmoid(x * vf_fma(x * x, vf_set(0.07135481627260025f), vf_set(1.5957691216057308f)));
 }
 
 /* ---- remainders: x - q y with the quotient as cut off, which one multiply-add gives without rounding; it may be one off */
