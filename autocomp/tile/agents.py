@@ -197,9 +197,10 @@ def merged(queues: list[Queue], fine: Callable[[list[Queue]], bool], alone: Call
     return done
 
 
-def with_signals(parts: Parts, queues: list[Queue]) -> dict[str, Body]:
-    """The programs with full and empty signals of every queue; what is empty at first is primed in front and drained behind."""
-    uses = accesses(parts)
+def with_signals(parts: Parts, queues: list[Queue], uses: Mapping[str, list[Access]] | None = None) -> dict[str, Body]:
+    """The programs with full and empty signals of every queue; what is empty at first is primed in front and drained behind. `uses`: the
+    parts' `accesses`, for who tries many queues."""
+    uses = accesses(parts) if uses is None else uses
     out = dict(parts)
     for q in queues:
         mine = [a for b in q.buffers for a in uses[b]]

@@ -35,8 +35,9 @@ def problems(parts: Parts, depth: Mapping[str, int], trips: int = 4, most: int =
     """
     found = []
     beside = _beside(lies or {}, depth)
+    loops = {b: common_loop(uses) for b, uses in accesses(parts).items()}
     for inner in (trips, 1):
-        found += _run(parts, depth, (trips, inner), most, beside)
+        found += _run(parts, loops, depth, (trips, inner), most, beside)
     return list(dict.fromkeys(found))
 
 
@@ -56,9 +57,9 @@ def _beside(lies: Mapping[str, Span], depth: Mapping[str, int]) -> dict[Place, t
     return out
 
 
-def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: int, beside: dict[Place, tuple[Place, ...]]) -> list[str]:
-    """One run; `trips` of outermost and of inner loops."""
-    loops = {b: common_loop(uses) for b, uses in accesses(parts).items()}
+def _run(parts: Parts, loops: Mapping[str, str], depth: Mapping[str, int], trips: tuple[int, int], most: int,
+         beside: dict[Place, tuple[Place, ...]]) -> list[str]:  # fmt: skip
+    """One run; `trips` of outermost and of inner loops. `loops`: around all uses of a buffer."""
     programs: dict[str, list[Item]] = {}
     for body in parts.values():
         for item in _unroll(body, trips, {}, {}):
@@ -89,7 +90,9 @@ def _run(parts: Parts, depth: Mapping[str, int], trips: tuple[int, int], most: i
             place = (b, turn % depth.get(b, 1))
             w.use(a, Use(place, a.number, write, THREADS, a.now, parts=(place, turn) if write and b in n.apart else None), _say)
             if write:
-                content.update({k: (0, "") for k in beside.get(place, ())} | {place: (turn, value)})
+                for k in beside.get(place, ()):
+                    content[k] = 0, ""
+                content[place] = turn, value
             elif value and content.get(place, (turn, value)) != (turn, value):
                 lost = content[place][1] != value
                 w.found.append(f"overwritten: {a.name} reads {value} behind another value on its bytes" if lost else

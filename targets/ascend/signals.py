@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from autocomp.targets.ascend.tables import table
 
@@ -18,6 +19,7 @@ from autocomp.tile.agents import (
     Signal,
     Skewed,
     Span,
+    accesses,
     find_queues,
     merged,
     with_signals,
@@ -53,7 +55,8 @@ def ordered(parts: Parts, depth: dict[str, int], lies: Mapping[str, Span]) -> tu
     Raises UnsupportedOp if the checker finds fault with the result: another schedule is taken then, as for blocks that hold more than
     their rings have slots.
     """
-    full = lambda queues: with_barriers_in(with_signals(parts, queues))
+    uses = accesses(parts)
+    full = lambda queues: with_barriers_in(with_signals(parts, queues, uses))
     right: dict[tuple[Queue, ...], dict[str, Body]] = {}
 
     def fine(tried: list[Queue]) -> bool:
@@ -61,11 +64,17 @@ def ordered(parts: Parts, depth: dict[str, int], lies: Mapping[str, Span]) -> tu
             right[tuple(tried)] = made
         return found
 
-    # most are refused for the order of issue of the one queue, which takes no run of all of them
-    queues = merged(find_queues(parts, depth), fine, lambda one: not waits_before_sets(with_signals(parts, [one])))
+    @cache
+    def alone(one: Queue) -> bool:
+        return not waits_before_sets(with_signals(parts, [one], uses))
+
+    # most are refused for the order of issue of the one queue, which takes no run of all of them; what is left is nearly always right
+    queues = merged(found := find_queues(parts, depth), lambda tried: True, alone)
+    if not fine(queues):
+        queues = merged(found, fine, alone)
     made = right.get(tuple(queues)) or full(queues)
-    if tuple(queues) not in right and (found := faults(made, depth, lies)):
-        raise UnsupportedOp(f"the plan of signals is wrong: {found[0]}", where="target ascend")
+    if tuple(queues) not in right and (wrong := faults(made, depth, lies)):
+        raise UnsupportedOp(f"the plan of signals is wrong: {wrong[0]}", where="target ascend")
     return made, queues
 
 

@@ -16,7 +16,7 @@ import autocomp
 from autocomp.errors import AutocompError
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
-from autocomp.tile.agents import Again, Once, Signal, Skewed, Span, find_queues, with_signals
+from autocomp.tile.agents import Again, Once, Signal, Skewed, Span, Work, find_queues, with_signals
 from autocomp.tile.check_pipes import problems
 from autocomp.tile.derive import derive
 from autocomp.tile.places import Place
@@ -68,7 +68,7 @@ def mutants(kernel, schedule, monkeypatch, between):
         if between and signals.core(q.writer) == signals.core(q.reader):
             continue
         for what in ("full", "empty") if q.loop else ("full",):
-            def broken(parts, queues, q=q, what=what):
+            def broken(parts, queues, _uses=None, q=q, what=what):
                 return {n: without(b, q, what) for n, b in with_signals(parts, queues).items()}
 
             monkeypatch.setattr(signals, "with_signals", broken)
@@ -133,3 +133,18 @@ def test_each_missing_pair_of_flags_is_seen(case, monkeypatch, tmp_path):
         assert bool(found) == bool(said), (name, found, said)  # the checker unrolls the plan, the model runs the text
         unseen += [name] if not found else []
     assert unseen[0] == "whole" and len(unseen) <= 1 + most * len(made), unseen
+
+
+@pytest.mark.parametrize(("wrong", "made", "asked"), [((), ["abc"], 1), (("abc",), ["ab", "c"], 3), (("abc", "ab"), ["ac", "b"], 3)])
+def test_queues_become_one_at_once_and_one_by_one_where_that_is_wrong(wrong, made, asked, monkeypatch):
+    """A run of all agents takes the most time: where all queues of two agents may become one, one run says so."""
+    parts = {"core": (Again("tile", (), (*(Work("v.MTE2", (), (b,), ()) for b in "abc"), Work("v.V", (*"abc",), (), ()))),)}
+    tried = []
+
+    def found(full, depth, lies):
+        tried.append(sorted({"".join(n.queue.buffers) for n in full["core"] if isinstance(n, Signal)}))
+        return [name for name in wrong if name in tried[-1]]
+
+    monkeypatch.setattr(signals, "problems", found)
+    _, queues = signals.ordered(parts, dict.fromkeys("abc", 2), {})
+    assert ["".join(q.buffers) for q in queues] == made and len(tried) == asked, tried
