@@ -15,6 +15,7 @@ from autocomp.cost.work import Work
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.factors import Factors, Moves, factors_of, prologue, repeats
 from autocomp.egraph.forms import Form
+from autocomp.egraph.held import Held
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.types import dim_hint
 
@@ -32,9 +33,11 @@ class Prices:
     chip: Chip
     tf32: bool = False  # products of f32 may round their factors
     factors: dict[tuple[int, frozenset[int]], Factors] = field(default_factory=dict)
+    held: Held = field(init=False)  # cuts of covers before
 
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
+        self.held = Held(self.subject)
         self._vector, self._special = [self._operations(n.form) for n in nodes], [n.form.special for n in nodes]
         self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
         # Blocks read what is repeated along an axis in memory's order.

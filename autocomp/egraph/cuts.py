@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
@@ -17,6 +17,7 @@ from autocomp.deadline import current
 from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, Known, key_of, lacks, points, whole
 from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.grammar import LOADED, Operand, fold, load_grammar
+from autocomp.egraph.held import Group
 from autocomp.egraph.joined import NONE, Joined, Part
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode
@@ -31,6 +32,11 @@ FEW = 3  # operands up to which those that products and reductions spare are kep
 SCALING = ("cast", "sub", "mul")  # of what bytes stand for: the zero point is taken off, the scale applied
 WIDENING = 4  # such operations in a row at most: bytes are widened, centred, cast and scaled
 KINDS = 16  # bits that count the operands of one kind
+
+
+def watched(w: frozenset[int]) -> list[int]:
+    """Two nodes of what no body may have together: one of them is in what lacks one node."""
+    return sorted(w)[:2]
 
 
 @dataclass
@@ -56,9 +62,9 @@ class Enumerator:
         self._prices = self.prices or Prices(self.subject, self.chip, self.options.allow_tf32)
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
-        self._watched: dict[int, list[frozenset[int]]] = {}  # two nodes of each of `without`: one of them is in what lacks one node
+        self._watched: dict[int, list[frozenset[int]]] = {}
         for w in self.without:
-            for n in sorted(w)[:2]:
+            for n in watched(w):
                 self._watched.setdefault(n, []).append(w)
         # One name for a tensor in several orders of its axes; bytes in memory keep their own, since matrix units read one order only.
         s = self.subject
@@ -68,7 +74,11 @@ class Enumerator:
     def run(self) -> None:
         """Fill `cuts` for every class that is not in memory."""
         s = self.subject
-        for group in s.order:
+        self._prices.held.asked((self.rows.rows, self.options))
+        for number, group in enumerate(s.order):
+            if self._as_before(number):
+                continue
+            done, refused = self._effort.done, dict(self.refused)
             waiting = [c for c in group if (c not in s.memory or c in s.narrow) and c not in s.literal]
             self._settle((c for c in group if c not in waiting or c in s.narrow), 0.0)
             made: dict[int, list[Cut]] = {}
@@ -85,8 +95,40 @@ class Enumerator:
                 self._enumerate(c, made[c] if c in made else self._possible(c, self._ready(c)))
             self._as_modelled(waiting)
             self._settle(s.narrow.intersection(group), 0.0)
+            self._hold(number, done, refused)
         for c in s.narrow:  # no kernel of its own ever makes what is in memory
             self.cuts.pop(c, None)
+
+    def _as_before(self, number: int) -> bool:
+        """Take a group's cuts from a cover before this one, where that found the same (`held`). Work counts as if it were done."""
+        if self.known.seconds or self._hurried:
+            return False
+        found = self._prices.held.same(number, self.without, watched, self.cuts)
+        if found is None or self._effort.done + found.done >= self._effort.limit:
+            return False
+        self._effort.done += found.done
+        self.cuts |= found.cuts
+        self.flow |= found.flow
+        self._shared |= found.shared
+        for reason, n in found.refused.items():
+            self.refused[reason] = self.refused.get(reason, 0) + n
+        return True
+
+    def _hold(self, number: int, done: int, refused: Mapping[str, int]) -> None:
+        """Keep a group's cuts for covers behind this one; equal ones stay the very list, so that what reads them stays too."""
+        if self.known.seconds or self._hurried:
+            return
+        held, group = self._prices.held, self.subject.order[number]
+        old = held.groups.get(number)
+        for c in group:
+            if old is not None and c in self.cuts and self.cuts[c] == old.cuts.get(c):
+                self.cuts[c] = old.cuts[c]
+        of = lambda known: {c: known[c] for c in group if c in known}
+        mine = [*takewhile(lambda c: c in group, reversed(self.cuts))][::-1]  # in the order in which they were found
+        more = {reason: n - refused.get(reason, 0) for reason, n in self.refused.items() if n != refused.get(reason, 0)}
+        reads = tuple((x, self.cuts.get(x)) for x in held.reads(number))
+        held.groups[number] = Group(self.without, reads, {c: self.cuts[c] for c in mine}, of(self.flow), of(self._shared), more,
+                                    self._effort.done - done)  # fmt: skip
 
     @property
     def _hurried(self) -> bool:

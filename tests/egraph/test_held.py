@@ -1,0 +1,84 @@
+"""A cover of an e-graph takes over what covers before it found, and finds exactly what it would have found alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from autocomp.targets import load_target
+
+from autocomp import rewrite
+from autocomp.budget import cover_effort
+from autocomp.egraph import cover as covers
+from autocomp.egraph import saturate
+from autocomp.egraph.cuts import Enumerator
+from autocomp.egraph.held import Held
+from autocomp.egraph.rows import compile_rows
+from autocomp.frontends.text import parse
+from autocomp.options import Options
+from autocomp.trace import Trace
+
+BLOCKS = "graph blocks\ninput x: f32[24, 64]\ninput g: f32[64]\n" + "".join(f"input w{k}: f32[64, 64]\n" for k in range(4))
+BLOCKS += """%0 = matmul(x, w0)
+%1 = mish(%0)
+%2 = softmax(%1, axes=[1])
+%3 = matmul(%2, w1)
+%4 = add(%3, x)
+%5 = rms_norm(%4, g, axes=[1])
+%6 = matmul(%5, w2)
+%7 = gelu(%6)
+%8 = matmul(%7, w3)
+%9 = add(%8, %4)
+%10 = reduce_sum(%9, axes=[1], keepdims=True)
+%11 = div(%9, %10)
+output y = %11
+output z = %7
+"""
+OPTIONS = Options(cache=False, deadline=0)
+
+
+def prices(target):
+    machine = load_target(target, OPTIONS)
+    rules = rewrite.load_rules(options=OPTIONS)
+    frozen = saturate.saturate(parse(BLOCKS), rules, OPTIONS, Trace(), machine.chip.features, machine.chip.target)
+    return covers.prices_of(frozen, machine.chip, OPTIONS), lambda: compile_rows(rules.of("fusion", machine.chip.target), OPTIONS)
+
+
+def looked_at(enum):
+    """The classes whose forms are looked at while it runs."""
+    seen, own = [], enum._possible
+    enum._possible = lambda c, forms: seen.append(c) or own(c, forms)
+    enum.run()
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("target", ["cpu", "cuda", "ascend"])
+def test_covers_that_follow_each_other_are_those_that_stand_alone(target, seed):
+    own, rows = prices(target)
+    rng, without, saved = random.Random(seed), frozenset(), 0
+    efforts = [cover_effort(len(own.subject.frozen.graph.nodes())) for _ in range(2)]
+    held = own.held
+    for _ in range(5):
+        enums = []
+        for effort, known in zip(efforts, (held, Held(own.subject))):
+            own.held = known
+            enum = Enumerator(own.subject, rows(), own.chip, OPTIONS, without=without, effort=effort, prices=own)
+            enums.append((looked_at(enum), enum))
+        (few, a), (every, b) = enums
+        assert a.cuts == b.cuts and list(a.cuts) == list(b.cuts)
+        assert a.flow == b.flow and a._shared == b._shared
+        assert a.refused == b.refused and efforts[0].done == efforts[1].done
+        saved += len(every) - len(few)
+        bodies = [c for cuts in a.cuts.values() for c in cuts if len(c.nodes) > 1]
+        drawn = [sorted(c.nodes) for c in rng.sample(bodies, rng.randint(0, 2))]
+        without |= {frozenset(rng.sample(nodes, min(len(nodes), rng.randint(1, 3)))) for nodes in drawn}
+    assert saved > 0
+
+
+def test_other_options_find_anew():
+    own, rows = prices("cuda")
+    enum = lambda options: Enumerator(own.subject, rows(), own.chip, options, prices=own)
+    first, again = (looked_at(enum(OPTIONS)) for _ in range(2))
+    assert first and not again
+    assert looked_at(enum(Options(cache=False, deadline=0, max_body_ops=3))) == first
