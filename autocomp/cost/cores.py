@@ -97,7 +97,7 @@ class CoreModel:
             rows, cols = (sorted(side, key=lambda x: (x == last, d.extent[x])) for side in (rows, cols))
         rows, cols = (cols, rows) if last in rows else (rows, cols)
         factors = [a for a in d.operands if a.factor]
-        plain = d.roles.form == "contract" and all(a.constant or not a.guarded for a in factors) and not d.roles.batch
+        plain = d.roles.form == "contract" and all(a.constant or not a.guards for a in factors) and not d.roles.batch
         if all(a.element == 1 for a in factors):  # four steps of depth of the broadcast factor are one read, or lie packed
             plain = plain and all(a.constant or not a.contiguous for a in factors if a.axes.intersection(cols))
         if plain and any(a.constant and a.axes.intersection(rows) for a in factors):
@@ -346,7 +346,7 @@ class CoreModel:
         runs = [r for r in a.runs if r]
         if self.cols and any(self.cols[-1] in r for r in runs):
             start = limits["run"] / width
-        elif runs and not a.contiguous and not a.guarded:
+        elif runs and not a.contiguous and not a.guards:
             start = limits["pack"]
         else:
             start, x = limits["gather"], runs[0][-1] if runs else ""
@@ -366,7 +366,7 @@ class CoreModel:
     def _in_place(self, a: Operand, tile: Sizes, walks: int) -> bool:
         """Is a factor read where it lies, by so many tiles of rows? Columns side by side, one step of depth near the next."""
         lanes, size = self._lane, self.d.extent
-        if a.guarded or a.element != F32 or len(a.places) != 1 or len(a.places[0]) < 2 or not self.cols:
+        if a.guards or a.element != F32 or len(a.places) != 1 or len(a.places[0]) < 2 or not self.cols:
             return False
         (*_, deep, last), col, depth = a.places[0], self.cols[-1], {x.name for x in self.d.roles.depth}
         near = read_where_it_lies(size[col] * a.element, a.bytes, walks, size[col] % lanes == 0)

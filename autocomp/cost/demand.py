@@ -28,7 +28,8 @@ class Operand:
 
     views: for each different index the axes that it mentions, the last load's last; runs: those along which neighbours lie side by
     side in memory (None: the last index mentions no axis). factor: a contraction multiplies it; contiguous: neighbours do not lie
-    along an axis that it sums; constant: known before the first run; guarded: reads outside of the tensor give a fill. places: for
+    along an axis that it sums; constant: known before the first run; guards: conditions outside of which
+    a read gives a fill. places: for
     each view and dimension the axes it mentions with their coefficients. cut: share of its rows that do not begin at a sector's 32 bytes.
     """
 
@@ -41,7 +42,7 @@ class Operand:
     factor: bool = False
     contiguous: bool = False
     constant: bool = False
-    guarded: bool = False
+    guards: int = 0
     places: tuple[tuple[tuple[tuple[str, int], ...], ...], ...] = ()
     cut: float = 0.0
 
@@ -66,7 +67,8 @@ class Demand:
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
-    `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it."""
+    `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rows`: as in
+    `Operations`."""
 
     roles: Roles
     work: Work
@@ -88,6 +90,9 @@ class Demand:
     making: tuple[float, float] = (0.0, 0.0)
     in_order: bool = True
     steps: float = 1.0
+    calls: float = 0.0
+    beside: float = 0.0
+    rows: tuple[float, str] = (0.0, "")
 
     @property
     def widest(self) -> int:
@@ -159,7 +164,7 @@ def demand_of(k: Kernel) -> Demand:
                   _pieces(k, nodes, moved, roles), odd, tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
-                  steps=x.steps / x.special if x.special else 1.0)  # fmt: skip
+                  steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rows=x.rows)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:
@@ -184,7 +189,7 @@ def _held(nodes: Sequence[Expr], roles: Roles, extent: Mapping[str, int]) -> tup
 
 def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: float) -> Operand:
     runs: list[tuple[str, ...] | None] = []
-    guarded = False
+    guards = 0
     views: dict[tuple[Aff, ...], tuple[str, ...]] = {}
     extents = (x.extent for x in (*k.axes, *(x for st in k.stores for x in bound_axes(st.value))))
     shapes = (d for x in (*k.inputs, *k.outputs) for d in x.type.shape)
@@ -195,13 +200,13 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: floa
             views.pop(index, None)  # the last load stands last
             views[index] = tuple(n for i in index for n in i.names())
             runs.append(_side_by_side(index[-1], frozenset(x.name for x in k.axes), roles))
-            guarded = guarded or bool(e.guard)
+            guards = max(guards, len(e.guard))
     reduced = [{x.name for x in e.axes} for e in nodes if _multiplies(e, roles) and _reads(e, a.name)]
     summed = set().union(*reduced) if reduced else set()
     contiguous = any(r and not set(r) <= summed for r in runs)
     mentioned = frozenset(n for v in views.values() for n in v)
     return Operand(a.name, moved, a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
-                   bool(reduced), contiguous, a.constant, guarded,
+                   bool(reduced), contiguous, a.constant, guards,
                    tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views), cut_rows(a.type))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -42,6 +42,13 @@ def constant(name: str) -> float:
     value, _ = derived()[name]
     assert isinstance(value, float), name
     return value
+
+
+@cache
+def made_by(function: str) -> float:
+    """Instructions of an NPU's vector unit that make an elementary function; 1 of those that the list does not have."""
+    name = f"npu_{function}"
+    return constant(name) if name in derived() else 1.0
 
 
 class Numbers(dict[str, float]):

@@ -8,7 +8,19 @@ from math import prod
 
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
-from autocomp.cost.pipes import Side, Stream, copy_to_l1, launch_time, memory_seconds, pass_by, step_time, stream_time, together
+from autocomp.cost.instructions import NONE, Instructions
+from autocomp.cost.pipes import (
+    Side,
+    Stream,
+    copy_to_l1,
+    first_and_last,
+    launch_time,
+    memory_seconds,
+    pass_by,
+    step_time,
+    stream_time,
+    together,
+)
 from autocomp.cost.roles import Roles
 from autocomp.cost.roofline import memory_time
 from autocomp.cost.work import Cost, Work
@@ -255,20 +267,21 @@ def columns_at_once(m: int, n: int, depth: int, chip: Chip) -> int:
     return next((p for p in range(min(depth // 2, most) // grain * grain, least, -grain) if depth % p == 0), least)
 
 
-def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, elements: float = 0.0,
-                chunks: int = 1, passes: int = 1, steps: int = 1, folded: int = 1) -> Cost:  # fmt: skip
+def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, more: Instructions = NONE,
+                elements: float = 0.0, chunks: int = 1, passes: int = 1, steps: int = 1, folded: int = 1) -> Cost:  # fmt: skip
     """Seconds of a kernel that vector cores alone compute, in `work.tiles` tiles; `reads`: bytes of each operand. carried: the tiles of a
-    core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by. elements: results of a
+    core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by. more: instructions beside
+    those of copies; rows are copied one by one, from where the scalar unit reads that they lie. elements: results of a
     map, each of whose functions of words has many instructions a tile. chunks: of a tile, which pass by so often (`passes`); in the first
     pass each ends in statistics. steps: of a tile, in which `folded` rows each are folded lane by lane, half of them onto the other half;
     of two that are under way each has to arrive, pass through its instructions and free its slot."""
     lim, tiles = chip.limits, max(1, work.tiles)
     cores = chip.cores * lim["vector_cores"]
     rounds = -(-tiles // cores)
-    vector = work.vector + work.words * (chip.numbers["word_steps"] - 1)
+    vector = work.vector + more.elements + work.words * (chip.numbers["word_steps"] - 1)
     units = {"vector unit": vector / chip.vector["f32"], "special functions": work.special / chip.special}
     clocks = sum(units.values()) * cores * chip.clock / tiles
-    calls = len(reads) + 1 + (work.words / elements * chip.numbers["word_steps"] if elements else 0.0)
+    calls = len(reads) + 1 + more.calls / passes + (work.words / elements * chip.numbers["word_steps"] if elements else 0.0)
     turns = chunks * passes * steps
     calls += (folded - 1).bit_length()
     s = Stream(rounds * turns, tuple(b / tiles / chunks / steps for b in reads), (work.written / tiles / turns,), clocks / turns, calls)
@@ -277,6 +290,8 @@ def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool,
         seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip), (passes - 1) * work.read)
     waits = rounds * chunks * lim["tile"] if carried else 0.0
     busy = max(stream_time(s, chip, seconds), s.rounds * step_time(s, chip) / s.slots if steps > 1 else 0.0)
+    named = more.rows / min(cores, tiles) * max(lim["ub_issue"], chip.numbers["scalar_read"] / chip.clock)
+    busy = max(busy, named) + first_and_last(s, chip)
     t = {memory: seconds, **{x: v for x, v in units.items() if v}, "copies": stream_time(replace(s, repeats=0.0), chip)}
     top = max(t, key=lambda x: t[x])
     parts = (*t.items(), ("waits", waits), ("launch", chip.launch))

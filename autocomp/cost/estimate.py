@@ -11,6 +11,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, Operand, demand_of
 from autocomp.cost.engines import Rows, engine_time, vector_time
+from autocomp.cost.instructions import asked_again, instructions_of
 from autocomp.cost.pipes import row_ends, spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
@@ -158,13 +159,11 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
         line = chip.memories[0].line
         lines = [whole_lines(a, tile, line, d.extent) for a in d.operands]
         taken = [copied(a, tile, d.extent) for a in d.operands]
-        bordered = sum(n for a, (n, _) in zip(d.operands, taken) if a.guarded)
-        looked_up = d.looked_up + sum(n for n, step in taken if step > 1)
-        work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)),
-                             vector=work.vector + chip.numbers["border"] * bordered + chip.numbers["looked_up"] * looked_up)  # fmt: skip
-        reads = tuple(n * step * a.element * wide for a, wide, (n, step) in zip(d.operands, lines, taken))
+        work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)))
+        reads = tuple(n * step * a.element * wide * asked_again(d, a, tile) for a, wide, (n, step) in zip(d.operands, lines, taken))
         results = float(prod(d.extent[a] for a in d.grid)) if d.roles.form == "map" else 0.0
-        cost = vector_time(work, reads, chip, d.roles.form == "reduce", "evict_first" in s.directives, results, *turns(d, tile))
+        more, bypass = instructions_of(d, tile, chip), "evict_first" in s.directives
+        cost = vector_time(work, reads, chip, d.roles.form == "reduce", bypass, more, results, *turns(d, tile))
         ends = _row_ends(d, tile, chip)
         bound = "ends of rows" if ends > cost.seconds / 2 else cost.bound
         return Cost(cost.seconds + ends, bound, (*cost.parts, ("ends of rows", ends))) if ends else cost

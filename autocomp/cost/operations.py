@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from autocomp.cost.chip import F32
-from autocomp.cost.derived import constant
+from autocomp.cost.derived import constant, made_by
 from autocomp.cost.roles import Roles
 from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Map, Reduce, factors, postorder
 from autocomp.ir.monoid_terms import element_work
@@ -21,7 +21,8 @@ class Operations:
     """Sums over a body. `wide`: of `vector`, more for what is wider than a word; `words`: those of whole words of 32 bits; `spared`: of
     `vector`, what factors of a product save that are computed in fewer bytes; `making`: of `vector` and `special`, what computes
     factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
-    `special`, in those of an exponential, where no unit computes them."""
+    `special`, in those of an exponential, where no unit computes them; `calls`: instructions of a vector unit for a tile, by maps and
+    folds; `beside`: elements of those by which it makes functions; `rows`: those that integers name, and the axis along them."""
 
     vector: float = 0.0
     special: float = 0.0
@@ -32,6 +33,9 @@ class Operations:
     looked_up: float = 0.0
     spared: float = 0.0
     making: tuple[float, float] = (0.0, 0.0)
+    calls: float = 0.0
+    beside: float = 0.0
+    rows: tuple[float, str] = (0.0, "")
     products: list[tuple[float, frozenset[str]]] = field(default_factory=list)
     dtype: str = "f32"  # of the last product's factors
 
@@ -47,6 +51,9 @@ def count(nodes: Sequence[Expr], free: Mapping[int, Set[str]], roles: Roles, axe
             _map(out, e, points, id(e) in made)
         elif isinstance(e, Gather):
             out.looked_up += points * (not isinstance(e.index[-1], Index))
+            last = e.index[-1]
+            along = sorted(n for n in last.index.names() if n in extent) if isinstance(last, Index) else []
+            out.rows = (out.rows[0] + points, along[-1]) if along else out.rows
         elif isinstance(e, Contract):
             flops = 2.0 * points * _folds(e.axes)
             out.matrix += flops
@@ -72,6 +79,8 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     unit = SCALAR[e.fn].unit
     vector, special = points * (unit == "vector"), points * (unit == "special")
     out.vector, out.special, out.wide = out.vector + vector, out.special + special, out.wide + vector * e.wide
+    calls = made_by("byte" if e.fn == "cast" and e.dtype.bytes == 1 and e.operands[0].dtype.is_float else e.fn if e.dtype.is_float else "")
+    out.calls, out.beside = out.calls + calls, out.beside + points * (calls - (unit != "free"))
     out.steps += special * (_steps(e) / SCALAR["exp"].steps)
     sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
     out.words += points * sums * (e.dtype == I32)
@@ -96,6 +105,8 @@ def _weights(out: Operations, e: Reduce, weights: int) -> None:
 
 
 def _reduce(out: Operations, e: Reduce, points: int) -> None:
+    picked = constant("npu_picked") if MONOIDS[e.monoid].pick else 1.0
+    out.calls, out.beside = out.calls + picked, out.beside + points * (picked - 1)
     out.words += points * (e.dtype == I32 and e.monoid == "add")
     units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
     special = points * units.count("special")

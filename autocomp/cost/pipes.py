@@ -167,6 +167,15 @@ def step_time(s: Stream, chip: Chip) -> float:
     return arrives + s.instructions * lim["vector_start"] + s.repeats / chip.clock + 2 * lim["flag"]
 
 
+def first_and_last(s: Stream, chip: Chip) -> float:
+    """Seconds in which the first round has nothing to work on and the last one's results leave: of a round all but its longest part, and
+    what a copy's bytes and the flags between pipes take longer."""
+    lim, cores = chip.limits, chip.cores * chip.limits["vector_cores"]
+    work = s.instructions * lim["vector_start"] + s.repeats / chip.clock
+    parts = (sum(s.reads) * cores / lim["ub_in"], work, sum(s.writes) * cores / lim["ub_out"])
+    return sum(parts) - max(parts) + lim["ub_start"] + 2 * lim["flag"]
+
+
 def spilled(total: float, chip: Chip) -> float:
     """Share of tensors of `total` bytes that L2 no longer holds when they are wanted again: none that fit, all of twice its size."""
     size = next(m.capacity for m in chip.memories if m.cache)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand
 from autocomp.cost.work import Cost, Work
+from autocomp.ir.scalar import SCALAR as FUNCTIONS
 
+EXPONENTIAL = FUNCTIONS["exp"]
 SCALAR = "scalar"  # a schedule's instruction
 FALLBACK = "scalar unit, the fall-back"  # what binds it
 
@@ -14,14 +16,15 @@ def scalar_time(d: Demand, chip: Chip) -> Cost:
     """Seconds: each core's elements in turn, every operation, read and write by itself; nothing overlaps.
 
     A multiply-add reads both factors; an operand of anything else is read once for each of its elements, or for each element of the result
-    where that has more. One core makes results in another order than memory's where copies are of whole blocks.
+    where that has more. Elementary functions are polynomials in single steps.
+    One core makes results in another order than memory's where copies are of whole blocks.
     """
     n = chip.numbers
     w = d.work
     items = max(1, d.tiles({a: 1 for a in d.extent}))
     cores = 1 if "whole_blocks" in chip.features and not d.in_order else min(items, chip.cores * int(chip.limits["vector_cores"]))
     reads = w.matrix + max([w.vector / 2, *(a.bytes / a.element for a in d.operands)])
-    clocks = reads * n["scalar_read"] + (w.matrix / 2 + w.vector) * n["scalar_step"] + w.special * n["scalar_function"]
+    clocks = reads * n["scalar_read"] + (w.matrix / 2 + w.vector + w.special * d.steps * EXPONENTIAL.steps) * n["scalar_step"]
     clocks += items * n["scalar_write"]
     seconds = clocks / cores / chip.clock
     start = chip.limits["tile"]

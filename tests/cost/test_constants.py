@@ -22,6 +22,7 @@ from autocomp.cost.demand import demand_of
 from autocomp.cost.derived import BASICS, Numbers, derived
 from autocomp.errors import ChipError
 from autocomp.ir.decompose import decompose
+from autocomp.ir.scalar import SCALAR
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
@@ -61,6 +62,7 @@ def test_every_derived_number_is_asked_for_and_has_a_source() -> None:
     prices = (COST.parent / "egraph" / n for n in ("room.py", "cut_prices.py"))
     text = "".join(p.read_text(encoding="utf-8") for p in (*sorted(COST.glob("*.py")), *prices))
     asked = set(re.findall(r'(?:numbers|of|n|constant)[\[(]"(\w+)"[\])]', text))
+    asked |= {f"npu_{f}" for f in (*SCALAR, "byte") if f"npu_{f}" in derived()}  # `made_by`
     formulas = {x.id for value, _ in derived().values() if isinstance(value, ast.expr) for x in ast.walk(value) if isinstance(x, ast.Name)}
     assert set(derived()) <= asked | formulas, set(derived()) - asked - formulas
     assert asked <= {*derived(), *BASICS}, asked - set(derived())

@@ -60,7 +60,7 @@ def test_a_wrong_border_of_a_step_is_seen(was, by, tmp_path):
 def test_a_pool_of_a_network_is_no_fall_back():
     """Each place of the window is a look-up of its own and is priced as one; the scalar units would take 419 us."""
     kernel = autocomp.optimize(pool((1, 64, 112, 112), [3, 3], [2, 2], [1, 1], [1, 1]), target="ascend:910b").kernels[0]
-    assert "scalar" not in kernel.schedule and 12e-6 < kernel.predicted < 3e-5
+    assert "scalar" not in kernel.schedule and 3e-5 < kernel.predicted < 6e-5  # 46 us on the model
 
 
 @needs_compiler

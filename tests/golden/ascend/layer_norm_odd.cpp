@@ -3,7 +3,7 @@
 /*
  * reduce_sum_mul_sub_add_6more: reduce_sum mul sub mul reduce_sum mul add rsqrt mul mul add
  * schedule: tile i0 1
- * predicted: 6.66 us, bound by launch, 1% of the roofline
+ * predicted: 7.10 us, bound by launch, 1% of the roofline
  * rule: fusion/row-statistic: reduce_sum into operand 0 of mul
  * rule: fusion/row-statistic: mul into operand 1 of sub
  * rule: fusion/row-statistic: sub into operand 0 of mul

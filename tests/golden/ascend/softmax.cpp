@@ -3,7 +3,7 @@
 /*
  * reduce_max_reduce_sum_cast_sub_3more: cast reduce_max sub exp reduce_sum div cast
  * schedule: tile i0 1
- * predicted: 6.91 us, bound by launch, 2% of the roofline
+ * predicted: 7.52 us, bound by launch, 1% of the roofline
  * rule: fusion/reduce-prologue: cast into operand 0 of reduce_max
  * rule: fusion/map-into-map: cast into operand 0 of sub
  * rule: fusion/row-statistic: reduce_max into operand 1 of sub
