@@ -38,11 +38,15 @@ class Prices:
     def __post_init__(self) -> None:
         nodes = self.subject.nodes
         self.held = Held(self.subject)
+        self._vectors = int(self.chip.limits.get("vector_cores", 0)) * self.chip.cores
         self._vector, self._special = [self._operations(n.form) for n in nodes], [n.form.special for n in nodes]
         self._matrix = frozenset(n.id for n in nodes if n.form.matrix)
         # Blocks read what is repeated along an axis in memory's order.
         repeats = {"broadcast"} if self.chip.runs_blocks else set[str]()
         self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape and n.enode.op not in repeats)
+        ops = lambda name: {n.id: n.enode.attrs for n in nodes if n.enode.op == name} if self._vectors else {}
+        self._borders = frozenset(ops("pad"))
+        self._turned = frozenset(i for i, a in ops("transpose").items() if a["perm"][-1] != len(a["perm"]) - 1)
         self._uneven = 1.0 if self.chip.runs_blocks else self.chip.numbers["uneven_products"]  # blocks store what is even and skip the rest
         lane = self.chip.vector["f32"] / self.chip.cores / self.chip.clock * constant("lane_clocks")
         self._apart = 0.0 if self.chip.runs_blocks else lane  # operations in whose time a result of a vector is stored by itself
@@ -53,7 +57,6 @@ class Prices:
         self._copy = block if self._blocks else float(self.chip.runs_blocks)  # in whose time one, or a block off its place, is copied
         clusters = [int(n.removeprefix("clusters_of_")) for n in self.chip.limits if n.startswith("clusters_of_")]
         self._cluster = max(clusters, default=1) if any(m.name == "shared" for m in self.chip.memories) else 0
-        self._vectors = int(self.chip.limits.get("vector_cores", 0)) * self.chip.cores
         self._alike: dict[tuple[object, ...], tuple[Factors, tuple[int, ...], tuple[int, ...]]] = {}
         self._moves: Moves = {}
         self._works: dict[tuple[object, ...], Work] = {}  # at most as many as covers may look at
@@ -92,6 +95,9 @@ class Prices:
         one block's registers hold or the block goes down, or along which a core goes, those of a scan, on the cores that have rows, and as
         many as there is time for while a block waits for the turns of its row. Long columns are taken in parts: a turn has few of each."""
         chip = self.chip
+        if f.running and f.inner and self._vectors:  # along lanes no instruction folds what is in front of each
+            steps = f.running / 2 * (chip.numbers["scalar_read"] + chip.numbers["scalar_step"])
+            return f.out.elements * min(steps, chip.limits["tile"] * chip.clock) / self._vectors / chip.clock * chip.vector["f32"]
         scans = "serial_scans" in chip.features or ("scans" in chip.features and (f.running <= SCAN or f.inner))
         if not f.running or not scans:
             return f.vector if chip.runs_blocks or not f.wide else f.vector + f.wide * (chip.lanes() - 1)
@@ -138,6 +144,9 @@ class Prices:
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
                 matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
                 m = 0
+        if cut.nodes & self._borders and cut.nodes & self._turned:  # rows with a border are copied side by side, else one by one
+            clocks = s.types[cut.cls].elements * (self.chip.numbers["scalar_read"] + self.chip.numbers["scalar_write"])
+            vector += clocks / self._vectors / self.chip.clock * self.chip.vector["f32"]
         if dtype in ("i8", "u8") and len(cut.nodes & self._matrix) > 1 and "shared_units" in self.chip.features:
             dtype = "i32"  # cores sum bytes four at a time in one product a kernel
         eff = 1.0

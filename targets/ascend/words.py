@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HEADER = "autocomp_ascend_words.h"
 LOWEST = -(2**31)
+HALVES = {"add": 2, "mul": 4}  # arrays beside the words that two halves are folded with
 
 
 def number(n: int) -> Operand:
@@ -203,8 +204,9 @@ def folded(v: VectorCore, s: Stmt, x: Operand) -> Operand:
         w, pitch = y, rows
         sizes.append(n)
     half = -(-sizes[0] // 2 // 8) * 8 + pitch
-    temps = [place(v, "half", half) for _ in range(2)] if s.expr == "add" else [w, w]
-    v.v([f"ac_halves_{s.expr}({w.name}, {temps[0].name}, {temps[1].name}, {v.true[s.axis]}, {pitch});"], (w,), w, *temps)
+    temps = [place(v, "half", half) for _ in range(HALVES.get(str(s.expr), 0))] or [w, w]
+    names = ", ".join(t.name for t in temps)
+    v.v([f"ac_halves_{s.expr}({w.name}, {names}, {v.true[s.axis]}, {pitch});"], (w,), w, *temps)
     for t in temps:
         if t is not w:
             v.ub.give(t.offset, half * 4)

@@ -220,6 +220,13 @@ AC_HALVES(ac_halves_add, ac_Add_i32(w, w, from, s, t, n))
 AC_HALVES(ac_halves_max, ac_larger(w, w, from, n))
 AC_HALVES(ac_halves_min, ac_smaller(w, w, from, n))
 
+AC_FN ac_halves_mul(const ac_i32 &w, const ac_i32 &p, const ac_i32 &q, const ac_i32 &r, const ac_i32 &s, uint32_t rows, uint32_t pitch) {
+  for (uint32_t half = (rows + 1) / 2; rows > 1; rows = half, half = (rows + 1) / 2) {
+    ac_Mul_i32(w, w, w[half * pitch], p, q, r, s, (rows - half) * pitch);
+    AC_V;
+  }
+}
+
 // Byte offsets of words' elements in a row that ends with element `last`. Indices outside are the ends.
 AC_FN ac_places(const ac_i32 &d, const ac_i32 &at, int32_t last, uint32_t n) {
   Maxs(d, at, 0, n);

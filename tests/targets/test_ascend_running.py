@@ -1,0 +1,50 @@
+"""Running sums, products and extremes on an NPU: rows become lanes where they run along one; scalar units have no part."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import autocomp
+from autocomp.simulate.ascend_model import COMPILER
+from autocomp.simulate.program import simulated
+from tests.helpers.device_graphs import graph
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+TURNED = ["running/*-of-rows-as-lanes"]
+
+
+def running(fn: str, dtype: str, shape: tuple[int, int], axis: int, more: str = "") -> str:
+    return graph({"x": f"{dtype}[{shape[0]}, {shape[1]}]"}, f"%0 = {fn}(x, axis={axis}{more})")
+
+
+@pytest.mark.parametrize("fn", ["cumsum", "cumprod", "cummax"])
+@needs_compiler
+def test_drawn_families_are_right_on_the_model(fn: str) -> None:
+    r = Random(f"running {fn}")
+    for dtype in ("f32", "f16", "i32"):
+        for axis in (0, 1):
+            shape = r.randint(3, 90), r.randint(20, 150)
+            more = r.choice(("", ", exclusive=True", ", reverse=True"))
+            program = autocomp.optimize(running(fn, dtype, shape, axis, more), target="ascend:910b1", cache=False)
+            with simulated(program):
+                program.verify(seed=1)
+
+
+def test_long_rows_have_no_kernel_of_the_scalar_units() -> None:
+    for dtype in ("f32", "f16", "i32"):
+        text = running("cumsum", dtype, (1500, 700), 1)
+        program = autocomp.optimize(text, target="ascend:910b1", cache=False)
+        assert not [k.name for k in program.kernels if "scalar" in k.schedule]
+        without = autocomp.optimize(text, target="ascend:910b1", without=TURNED, cache=False)
+        assert program.predicted < without.predicted / 10
+
+
+@needs_compiler
+def test_products_of_words_down_columns_fold_by_halves() -> None:
+    program = autocomp.optimize(graph({"x": "i32[37, 90]"}, "%0 = reduce_prod(x, axes=[0])"), target="ascend:910b1",
+                                without=["tiling/npu-scalar-*"], cache=False)  # fmt: skip
+    assert "ac_halves_mul" in "".join(p.text for p in program.printed.values())
+    with simulated(program):
+        program.verify(seed=1)
