@@ -289,9 +289,9 @@ def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool,
     if memory == chip.memories[0].name:
         seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip), (passes - 1) * work.read)
     waits = rounds * chunks * lim["tile"] if carried else 0.0
-    busy = max(stream_time(s, chip, seconds), s.rounds * step_time(s, chip) / s.slots if steps > 1 else 0.0)
+    own = max(stream_time(s, chip), s.rounds * step_time(s, chip) / s.slots if steps > 1 else 0.0)
     named = more.rows / min(cores, tiles) * max(lim["ub_issue"], chip.numbers["scalar_read"] / chip.clock)
-    busy = max(busy, named) + first_and_last(s, chip)
+    busy = max(stream_time(s, chip, seconds), own + named + first_and_last(s, chip))  # cores that wait for memory begin and end apart
     t = {memory: seconds, **{x: v for x, v in units.items() if v}, "copies": stream_time(replace(s, repeats=0.0), chip)}
     top = max(t, key=lambda x: t[x])
     parts = (*t.items(), ("waits", waits), ("launch", chip.launch))
