@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from autocomp.egraph.kernel_memo import ScheduleMemo
 
 COVERS, MORE = 12, 12  # that are tried; and beside them while element after element takes a good part of the best one's time
-KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one of those is a reduction
-GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most: less is within what the model can tell apart
+KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one is a reduction or a fall-back
+GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
 WORTH = 0.1  # of the program's seconds that such a body takes at least
@@ -112,7 +112,7 @@ def seconds(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> 
 @dataclass
 class _Found:
     """What covers so far have shown. `best`: the cheapest whose kernels all have schedules, with its seconds; `known`:
-    what their cuts take by schedule; `folds`: those of reductions; `first`: the first refusal."""
+    what their cuts take by schedule; `folds`: those of reductions, and of what goes element after element; `first`: the first refusal."""
 
     rules: RuleSet
     chip: Chip
@@ -144,12 +144,12 @@ class _Found:
         for c in calls.calls:
             if c.cut and c.kernel.signature in self.schedules:
                 key, alike = c.cut
-                if roles_of(c.kernel).form == "reduce":
+                if roles_of(c.kernel).form == "reduce" or self.schedules[c.kernel.signature][0].instruction == SCALAR:
                     self.folds.add(key)
                 self.known.add(key, alike, self.schedules[c.kernel.signature][1].seconds, c.expected)
         if not refused:
             taken = seconds(calls, self.schedules)
-            if self.best is None or taken < gain * self.best[0]:
+            if self.best is None or taken < max(gain * self.best[0], self.best[0] - self.chip.launch / 2 if gain < 1 else 0.0):
                 self.best = taken, calls
         return {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
 
@@ -165,7 +165,7 @@ class _Found:
         return avoided | {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
 
     def left_out(self, without: frozenset[frozenset[int]]) -> bool:
-        """Whether some reduction that has a schedule is one that covers do without."""
+        """Whether some reduction, or body that goes element after element, that has a schedule is one that covers do without."""
         return any(w <= key[2] for key in self.folds for w in without)  # type: ignore[operator]
 
 
