@@ -189,8 +189,12 @@ class TensorType:
     def is_static(self) -> bool:
         return all(isinstance(d, int) for d in self.shape)
 
+    @kept_property
+    def _text(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(str(d) for d in self.shape)}]"
+        return self._text
 
 
 def same_number(a: float | None, b: float | None) -> bool:

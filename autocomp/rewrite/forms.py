@@ -75,8 +75,9 @@ def all_forms(rule: Rule) -> Forms:
     cuts: list[tuple[int, int]] = []
     rank, numbers, why = -1, -1, "no form was found"
     bound: dict[Any, Instance | None] = {}
+    typed: dict[Any, TensorType | None] = {}
     for r, n in RANKS:
-        walk_ = _Forms(rule, r, n, bound)
+        walk_ = _Forms(rule, r, n, bound, typed)
         if (r < rank and not walk_.has_numbers) or any(r >= a and n >= b for a, b in cuts):
             continue
         found: list[Instance] = []
@@ -173,8 +174,8 @@ class _Forms:
     rank: int
     numbers: int
     known_bound: dict[Any, Instance | None] = field(default_factory=dict)  # what walks of smaller ranks came to as well
-    steps: int = 0
     known: dict[Any, TensorType | None] = field(default_factory=dict)
+    steps: int = 0
 
     def __post_init__(self) -> None:
         rule, self.drawer = self.rule, Drawer(self.rule)
