@@ -129,8 +129,10 @@ class CoreModel:
             share, read, (eff, beside), what = 1.0, 1.0, self._product(tile, cuts, tiles, directives), "packing"
         else:
             eff, (share, beside), what = 1.0, self._lanes(tile, tiles), "strided reads"
-            read = 1.0 if beside else self._streams(tile) * self._walked(tile)  # gathers have more lines under way than a stream needs
-            beside += chip.limits["tile"] * (self._turns(tile) - 1) * -(-tiles // chip.cores) if d.roles.form == "reduce" else 0.0
+            read = 1.0 if beside else self._streams(tile)  # gathers have more lines under way than a stream needs
+            if d.roles.form == "reduce":
+                turns = (self._turns(tile) - 1) * -(-tiles // chip.cores)
+                beside += self._walked(tile) / min(tiles, chip.cores) + chip.limits["tile"] * turns
         vector, special = self._folding(tile, directives)
         units = (vector / share, special * d.steps / share)
         beside += (self._later_passes(tile) + self._serial(directives)) * -(-tiles // chip.cores) / tiles
@@ -310,17 +312,19 @@ class CoreModel:
         return max(self.chip.numbers["short_streams"], bytes_ / (bytes_ + limits["stream"]))
 
     def _walked(self, tile: Sizes) -> float:
-        """Share of the bandwidth that walks down columns reach where tensors are too large for a core's own cache: each row is another
-        line, and soon another page. Tiles of a few rows are read on."""
+        """Seconds that walks down columns wait where tensors are too large for a core's own cache: each row is another line, and soon
+        another page, whatever is computed of them. Tiles of a few rows are read on."""
         d, main, of = self.d, self._main, self.chip.numbers
         near = next((r[-1] for r in main.runs if r), "") if main is not None else ""
         if d.roles.form != "reduce" or main is None or near not in self._grid or len(main.views) > 1 or d.windows:
-            return 1.0
+            return 0.0
         if main.bytes <= self._near:
-            return 1.0
+            return 0.0
         rows = prod(tile[a.name] for a in d.roles.depth)
         kept = main.element * rows * prod(tile[x] for x in main.axes & self._grid) <= self._near / 2
-        return 1.0 if kept and rows < prod(d.extent[a.name] for a in d.roles.depth) else of["walked_columns"]
+        if kept and rows < prod(d.extent[a.name] for a in d.roles.depth):
+            return 0.0
+        return (1 / of["walked_columns"] - 1) * main.bytes * self._rate(main.bytes)
 
     def _strided(self, a: Operand, along: str, run: int, single: bool, tile: Sizes) -> float:
         """Seconds of gathering an operand whose neighbours do not lie along the lanes: half as long where the lines of one step are
