@@ -31,7 +31,7 @@ from autocomp.cost.roles import roles_of
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import parse
 from autocomp.tile import agents
-from autocomp.tile.check_plan import problems
+from autocomp.tile.check_plan import problem
 from autocomp.tile.plan import (
     Barrier,
     Block,
@@ -144,8 +144,7 @@ def plans() -> list[Plan]:
 def mutants(plan: Plan) -> Iterator[Mutant]:
     for path in _paths(plan.body):
         body = _without(plan.body, path)
-        said = problems(body, plan.takers)
-        yield Mutant(plan.name, _at(plan.body, path), said[0] if said else "")
+        yield Mutant(plan.name, _at(plan.body, path), problem(body, plan.takers))
 
 
 @dataclass(frozen=True)

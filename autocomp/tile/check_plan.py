@@ -98,6 +98,16 @@ class Try:
 
 def problems(body: Body, takers: int = 1) -> list[str]:
     """What is wrong with a plan; [] if nothing is. `takers`: how many consumers take tiles by turns."""
+    return list(dict.fromkeys(_found(body, takers)))
+
+
+def problem(body: Body, takers: int = 1) -> str:
+    """The first of `problems`, "" if there is none: in a wrong plan most are found by the first of several runs."""
+    return next(_found(body, takers), "")
+
+
+def _found(body: Body, takers: int) -> Iterator[str]:
+    """Run by run."""
     nodes = list(walk(body))
     roles = any(isinstance(n, Role) for n in nodes)
     alone = Agents(1, takers, True) if roles else Agents(1, 1, False)
@@ -117,14 +127,15 @@ def problems(body: Body, takers: int = 1) -> list[str]:
     brought = {x.queue for n in blocks if n.role for x in walk(n.body) if isinstance(x, Signal) and x.do == "fill"}
     private = filled - brought if of.producer else frozenset()
     sums = {n.ring: n.depth for n in nodes if isinstance(n, TensorMemory)}
-    return list(dict.fromkeys(x for way in ways for x in Run(of, takers, way, private, depths, sums).all(body)))
+    for way in ways:
+        yield from Run(of, takers, way, private, depths, sums).all(body)
 
 
 def require(body: Body, kernel: str, takers: int = 1) -> None:
     """Raises AutocompError where a plan's accesses are not ordered: an error of the compiler, found before anything runs. `takers`: how
     many consumers take tiles by turns."""
-    if found := problems(body, takers):
-        raise AutocompError(f"the plan of a block is wrong: it {found[0]}", where=f"kernel {kernel}",
+    if found := problem(body, takers):
+        raise AutocompError(f"the plan of a block is wrong: it {found}", where=f"kernel {kernel}",
                             hint="this is an error of the compiler; another schedule may avoid it")  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autocomp.errors import AutocompError
+from autocomp.tile import check_plan
 from autocomp.tile.check_plan import problems, require
 from autocomp.tile.plan import (
     Access,
@@ -141,6 +142,18 @@ def test_a_wrong_plan_is_refused():
     assert problems((write("a", lands=True), Commit(), Barrier("block"), read("a"))) == [
         "reads a which others write, and it is under way", "ends while copies into a are under way"]  # fmt: skip
     assert problems((read("a", far=True),)) == ["ends while other blocks read a"]
+
+
+def test_the_first_fault_of_a_plan_takes_one_run(monkeypatch):
+    wrong = (write("a", lands=True), Commit(), Barrier("block"), read("a", far=True))
+    runs = []
+    one = check_plan.Run.all
+    monkeypatch.setattr(check_plan.Run, "all", lambda self, body: runs.append(self) or one(self, body))
+    every = problems(wrong)
+    assert len(every) > 1 and len(runs) > 1
+    runs.clear()
+    assert check_plan.problem(wrong) == every[0] and len(runs) == 1
+    assert check_plan.problem((write("a"), Barrier("block"), read("a"))) == ""
 
 
 def test_each_barrier_and_wait_of_a_golden_is_needed():
