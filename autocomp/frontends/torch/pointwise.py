@@ -7,8 +7,18 @@ from math import log, pi
 from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, Lowering, row
+from autocomp.ir.builder import constant
 from autocomp.ir.node import Node
 from autocomp.ir.types import BF16, BOOL, F32, F64, I16, I64, SHORT_FLOATS, DType
+
+
+def factors_type(c: Call, *xs: Any) -> DType:
+    """In which type a product or quotient is computed: f32 of short floats with a number that these do not hold, which torch does not
+    round first (as a term of a sum it does, on CPUs)."""
+    assert c.out is not None
+    d = c.out.dtype
+    beyond = [x for x in xs if isinstance(x, (int, float)) and not isinstance(x, bool) and x == x and constant(x, d) != x]
+    return F32 if d in SHORT_FLOATS and beyond else d
 
 
 def arithmetic(op: str) -> Lowering:
@@ -17,9 +27,10 @@ def arithmetic(op: str) -> Lowering:
         assert c.out is not None
         if c.out.dtype == BOOL and op in ("add", "mul", "max", "min"):  # of truth values
             return c.shaped(c.op("or" if op in ("add", "max") else "and", c.value(a, BOOL), c.value(b, BOOL)))
-        x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)
-        y = y if isinstance(alpha, (int, float)) and alpha == 1 else c.op("mul", y, c.value(alpha, c.out.dtype))
-        return c.shaped(c.op(op, x, y))
+        d = factors_type(c, a, b) if op == "mul" else c.out.dtype
+        x, y = c.value(a, d), c.value(b, d)
+        y = y if isinstance(alpha, (int, float)) and alpha == 1 else c.op("mul", y, c.value(alpha, d))
+        return c.shaped(c.cast(c.op(op, x, y), c.out.dtype))
 
     return lower
 
@@ -63,9 +74,10 @@ def _remainder(c: Call, a: Any, b: Any) -> Node:
 @row("div", "true_divide")
 def _div(c: Call, a: Any, b: Any, rounding_mode: str | None = None) -> Node:
     assert c.out is not None
-    x, y = c.value(a, c.out.dtype), c.value(b, c.out.dtype)
+    d = factors_type(c, a, b) if rounding_mode is None else c.out.dtype
+    x, y = c.value(a, d), c.value(b, d)
     if rounding_mode is None:
-        return c.op("div", x, y)
+        return c.cast(c.op("div", x, y), c.out.dtype)
     if rounding_mode == "floor":
         return c.op("floordiv", x, y)
     return c.op("idiv", x, y) if c.out.dtype.is_int else c.op("trunc", c.op("div", x, y))
