@@ -51,7 +51,7 @@ WORTH = {
     "scheduling/gpu-ping-pong": (conv("f16[64, 64, 56, 56]", "f16[64, 64, 3, 3]", pad=1, after="%r = relu(%c)"), "h200", {}),
     "scheduling/gpu-tf32": (gemm(2048, 2048, 2048, "f32"), "h200", {"allow_tf32": True}),
     "scheduling/gpu-square-pieces": (graph({"a": "f32[2048, 2048]", "b": "f32[2048, 2048]"}, LEFT_TRANSPOSED), "h200", {}),
-    "scheduling/gpu-narrow-pieces": (conv("f32[32, 64, 56, 56]", "f32[40, 64, 5, 5]", pad=2), "h200", {}),
+    "scheduling/gpu-narrow-pieces": (conv("f32[8, 64, 28, 28]", "f32[40, 64, 7, 7]", pad=3), "h200", {}),
     "tiling/gpu-scan": (graph({"x": "f32[20000, 400]"}, "%r = cumsum(x, axis=1)"), "h200", {}),
     "tiling/gpu-scan-in-turns": (graph({"x": "f32[2906, 5504]"}, "%r = cumsum(x, axis=0)"), "h200", {}),
     "scheduling/gpu-split-k": (graph({"x": "f32[4, 1048576]"}, SUM.format(1)), "h200", {}),
