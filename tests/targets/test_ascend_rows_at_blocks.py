@@ -34,7 +34,7 @@ def product(m, n, k, left=False, right=False, dtype="f16"):
 @pytest.mark.parametrize(("factors", "rule"), [
     ({"m": 2048, "n": 2048, "k": 2047}, "left"), ({"m": 2048, "n": 2047, "k": 2048}, "right"),
     ({"m": 2047, "n": 2048, "k": 2047, "left": True}, "turned-left"), ({"m": 2048, "n": 2048, "k": 2040, "dtype": "bf16"}, "left"),
-    ({"m": 2048, "n": 2048, "k": 2047, "right": True}, "turned-right")])  # fmt: skip
+    ({"m": 2048, "n": 2047, "k": 2047, "left": True, "right": True}, "turned-right")])  # fmt: skip
 def test_a_copy_is_made_where_it_pays(factors, rule):
     text, name = product(**factors), f"layout/{rule}-rows-at-blocks"
     program, plain = compiled(text), compiled(text, without=["layout/*-at-blocks", "layout/pad-*"])
