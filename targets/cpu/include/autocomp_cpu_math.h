@@ -22,6 +22,15 @@ AC_INLINE vf vf_exp2(vf x) {
   p = vf_fma(p, f, vf_set(0.6931471824645996f));
   return vf_scale2(vf_fma(p, f, vf_set(1.f)), n);
 }
+/* e^r - 1 for |r| <= ln 2 / 2. */
+AC_INLINE vf vf_exp_rest(vf r) {
+  vf p = vf_set(0.0013814220437780023f);
+  p = vf_fma(p, r, vf_set(0.00836889911442995f));
+  p = vf_fma(p, r, vf_set(0.04166840389370918f));
+  p = vf_fma(p, r, vf_set(0.1666651964187622f));
+  p = vf_fma(p, r, vf_set(0.4999999403953552f));
+  return vf_fma(p, r * r, r);
+}
 #if AC_AVX512
 /* exp: 2 ulp. x = n ln 2 + r, n a multiple of 1/32, |r| < 0.011: 2^(the fraction of n) from a table, e^r = 1 + b r + c r^2. Where the
  * result is 0, no lane underflows: that would cost an assist. */
@@ -44,15 +53,6 @@ AC_INLINE vf vf_exp_nonpositive(vf x) {
   return (vf)_mm512_maskz_scalef_ps(some, (__m512)t, (__m512)n);
 }
 #else
-/* e^r - 1 for |r| <= ln 2 / 2. */
-AC_INLINE vf vf_exp_rest(vf r) {
-  vf p = vf_set(0.0013814220437780023f);
-  p = vf_fma(p, r, vf_set(0.00836889911442995f));
-  p = vf_fma(p, r, vf_set(0.04166840389370918f));
-  p = vf_fma(p, r, vf_set(0.1666651964187622f));
-  p = vf_fma(p, r, vf_set(0.4999999403953552f));
-  return vf_fma(p, r * r, r);
-}
 /* exp: 2 ulp. x = n ln 2 + r in two pieces of ln 2; n is in the low bits of a sum with 2^23 + 2^22, and 2^n two factors, so that results
  * below the normal numbers come out too. */
 AC_INLINE vf vf_exp(vf x) {
@@ -111,13 +111,7 @@ AC_INLINE vf vf_tanh(vf x) {
   vf a = vf_min_c(vf_set(9.1f), vf_abs(x));
   vf z = vf_fma(a, vf_set(2.8853900817779268f), vf_set(12582912.f)), n = z - 12582912.f; /* 2^23 + 2^22: n in the low bits of z */
   vf r = vf_fma(n, vf_set(-0.6931471805599453f), a + a), s = (vf)(((vi)z << 23) + 0x3f800000);
-  vf p = vf_set(0.0013814220437780023f);
-  p = vf_fma(p, r, vf_set(0.00836889911442995f));
-  p = vf_fma(p, r, vf_set(0.04166840389370918f));
-  p = vf_fma(p, r, vf_set(0.1666651964187622f));
-  p = vf_fma(p, r, vf_set(0.4999999403953552f));
-  p = vf_fma(p, r * r, r);
-  vf t = vf_fma(s, p, s - 1.f), y = t / (t + 2.f);
+  vf t = vf_fma(s, vf_exp_rest(r), s - 1.f), y = t / (t + 2.f);
   return (vf)((vi)y | ((vi)x & (int32_t)0x80000000));
 }
 #endif

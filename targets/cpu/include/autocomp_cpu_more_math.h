@@ -50,13 +50,8 @@ AC_INLINE vf vf_expm1(vf x) {
   vf y = vf_min_c(vf_set(89.f), vf_max_c(vf_set(-40.f), x));
   vf n = vf_rint(y * 1.4426950408889634f), r = vf_fma(n, vf_set(-0.693145751953125f), y);
   r = vf_fma(n, vf_set(-1.42860677e-6f), r);
-  vf h = (vf)((vi_from_vf(n) + 126) << 23), p = vf_set(0.0013814220437780023f);
-  p = vf_fma(p, r, vf_set(0.00836889911442995f));
-  p = vf_fma(p, r, vf_set(0.04166840389370918f));
-  p = vf_fma(p, r, vf_set(0.1666651964187622f));
-  p = vf_fma(p, r, vf_set(0.4999999403953552f));
-  p = vf_fma(p, r * r, r);
-  vf t = vf_fma(h, p, h - 0.5f);
+  vf h = (vf)((vi_from_vf(n) + 126) << 23);
+  vf t = vf_fma(h, vf_exp_rest(r), h - 0.5f);
   return vf_select((x == 0.f) | (x != x), x, t + t);
 }
 AC_INLINE vf vf_log2(vf x) {
