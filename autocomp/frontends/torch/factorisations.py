@@ -31,6 +31,12 @@ def _diagonal(c: Call, m: int, n: int) -> Node:
     return c.op("sub", _at(_numbers(c, n), c, -2), _at(_numbers(c, m), c, -1))
 
 
+def _identity(c: Call, n: int, like: Node) -> Node:
+    """The unit matrix [.., n, n] for each of a batch."""
+    ones = c.cast(c.op("eq", _diagonal(c, n, n), c.b.const(0, I64)), like.type.dtype)
+    return c.op("broadcast", ones, shape=(*like.type.shape[:-2], n, n))
+
+
 def _picked(c: Call, x: Node, where: Node) -> Node:
     """Of a vector the one element that `where` [.., n] says."""
     return _sum(c, c.op("broadcast", x, shape=where.type.shape), -1, where)
@@ -50,7 +56,7 @@ def qr(c: Call, a: Node, mode: str = "reduced") -> tuple[Node | None, Node]:
     m, n = _sizes(c, a)
     k, batch, dtype = min(m, n), a.type.shape[:-2], a.type.dtype
     rows, columns, zero, one = _numbers(c, m), _numbers(c, n), c.b.const(0, dtype), c.b.const(1, dtype)
-    unit = c.op("broadcast", c.cast(c.op("eq", _diagonal(c, m, m), c.b.const(0, I64)), dtype), shape=(*batch, m, m))
+    unit = _identity(c, m, a)
 
     def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
         r, *q = carries
@@ -212,7 +218,7 @@ def exponential(c: Call, a: Node) -> Node:
     factor = _picked(c, c.array((2.0 ** -np.arange(HALVINGS + 1)).astype(dtype.numpy)), chosen)
     factor = c.op("where", c.op("lt", _sum(c, times, -1), c.b.const(HALVINGS + 1, I64)), factor, c.b.const(float("nan"), dtype))
     small = c.op("mul", a, _at(_at(factor, c, -1), c, -1))
-    unit = c.op("broadcast", c.cast(c.op("eq", _diagonal(c, n, n), c.b.const(0, I64)), dtype), shape=a.type.shape)
+    unit = _identity(c, n, a)
 
     def add(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
         (total, term), (k,) = carries, slices
