@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from autocomp.simulate.simt_model import COMPILER, compile_model
 from tests.helpers import fresh
-from tests.helpers.hosts import HOSTS, as_cpu, cpu_chip
+from tests.helpers.hosts import HOSTS, as_cpu, cpu_chip, price_for
 from tests.helpers.kept_builds import kept
 from tests.helpers.replayed import Replayed
 from tests.helpers.shared_files import once
@@ -50,7 +50,7 @@ def fresh_dynamo():
 @pytest.fixture
 def priced_for_a_xeon(monkeypatch):
     """`cpu` is one stated make, whatever machine runs the test: choices stand on its vectors, registers and caches. Nothing may be run."""
-    monkeypatch.setattr("autocomp.cost.chip._host", lambda: cpu_chip("xeon"))
+    price_for(monkeypatch, cpu_chip("xeon"))
 
 
 def pytest_addoption(parser):

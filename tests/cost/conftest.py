@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.hosts import cpu_chip
+from tests.helpers.hosts import cpu_chip, price_for
 
 
 @pytest.fixture(autouse=True, scope="module")
 def priced_for_one_make():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("autocomp.cost.chip._host", lambda: cpu_chip("xeon"))
+        price_for(patch, cpu_chip("xeon"))
         yield

@@ -22,7 +22,7 @@ from autocomp.rewrite import load_rules
 from autocomp.trace import Trace
 from benchmarks.cost_kernels import attention, chain, columns, conv, graph, matmul, turned
 from benchmarks.cost_table import ranks, spearman
-from tests.helpers.hosts import cpu_chip
+from tests.helpers.hosts import cpu_chip, price_for
 
 
 def kernel(text):
@@ -274,7 +274,7 @@ output y = %1
 
 def chained(text: str, chip: Chip, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, ...]], float]:
     """(ops of the kernels, predicted seconds) on a chip, one thread."""
-    monkeypatch.setattr("autocomp.cost.chip._host", lambda: chip)
+    price_for(monkeypatch, chip)
     program = autocomp.optimize(text, target="cpu", threads=1, cache=False)
     return [k.ops for k in program.kernels], program.predicted
 

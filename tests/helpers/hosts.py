@@ -6,6 +6,11 @@ complex of cores; sources: the vendors' optimisation guides (AMD 58455 for Zen 5
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from autocomp.cost.chip import Chip, adapt, shipped
 from autocomp.cost.host import HostFacts
 
@@ -23,6 +28,18 @@ HOSTS = {
 def cpu_chip(name: str) -> Chip:
     """The chip that `cpu` is on that make, uncalibrated."""
     return adapt(shipped("cpu"), HOSTS[name])
+
+
+def this_machine(**stated: Any) -> Chip:
+    """The chip that `cpu` is here, uncalibrated, with some of the facts stated."""
+    from autocomp.cost.host import facts
+
+    return adapt(shipped("cpu"), replace(facts(), **stated))
+
+
+def price_for(patch: pytest.MonkeyPatch, chip: Chip) -> None:
+    """`cpu` is this chip, whatever machine runs the test."""
+    patch.setattr("autocomp.cost.chip._host", lambda: chip)
 
 
 def as_cpu(name: str) -> HostFacts:

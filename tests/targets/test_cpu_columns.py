@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import autocomp
-from autocomp.cost.chip import adapt, shipped
-from autocomp.cost.host import facts
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
+from tests.helpers.hosts import price_for, this_machine
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 ROWS = "tiling/columns"  # a few rows at a time where a tensor leaves the second cache: no walk is left
@@ -48,8 +46,7 @@ def test_results_are_as_one_vector_at_a_time(form, kind):
 
 
 def small_caches(monkeypatch):
-    here = replace(facts(), cores=2, l1=32 << 10, l2=512 << 10, l3=32 << 20)
-    monkeypatch.setattr("autocomp.cost.chip._host", lambda: adapt(shipped("cpu"), here))
+    price_for(monkeypatch, this_machine(cores=2, l1=32 << 10, l2=512 << 10, l3=32 << 20))
 
 
 @pytest.mark.parametrize("columns", [333, 515, 1001, 777])

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import autocomp
-from autocomp.cost.chip import adapt, shipped
 from autocomp.cost.host import facts
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import F32, TensorType
-from tests.helpers.hosts import HOSTS, cpu_chip
+from tests.helpers.hosts import HOSTS, cpu_chip, price_for, this_machine
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -52,8 +50,7 @@ SIZES = {
 def caches(monkeypatch):
     """This machine's vectors with caches that hold the weights of these tests, and two cores. Where packed weights take more than half of
     the second cache, which a core of Zen 3 has 512 KB of, two tiles read them again and three kernels have the lower price."""
-    chip = adapt(shipped("cpu"), replace(facts(), cores=2, l1=48 << 10, l2=2 << 20, l3=32 << 20))
-    monkeypatch.setattr("autocomp.cost.chip._host", lambda: chip)
+    price_for(monkeypatch, this_machine(cores=2, l1=48 << 10, l2=2 << 20, l3=32 << 20))
 
 
 @pytest.mark.parametrize("shape", SIZES.values(), ids=SIZES)
@@ -78,7 +75,7 @@ def test_short_convolutions_are_right_in_the_kernels_that_this_machine_takes(sha
 
 @pytest.mark.skipif(facts().vector_bytes < HOSTS["xeon"].vector_bytes, reason="vectors of 64 bytes are asked for")
 def test_results_between_links_lie_with_their_longest_axis_last(monkeypatch):
-    monkeypatch.setattr("autocomp.cost.chip._host", lambda: cpu_chip("xeon"))  # another make, or two threads, may choose three kernels
+    price_for(monkeypatch, cpu_chip("xeon"))  # another make, or two threads, may choose three kernels
     program, _, error = run(block(1, 128, 128, (14, 14), (1, 1)), threads=1)
     source = program.source()
     assert error < 2e-6 and "vf_store(&acc[" in source and "vf_scatter(&acc" not in source

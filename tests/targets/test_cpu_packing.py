@@ -20,7 +20,7 @@ from autocomp.options import Options
 from autocomp.runtime.library import packings
 from autocomp.runtime.program import build_program
 from autocomp.trace import Trace
-from tests.helpers.hosts import cpu_chip
+from tests.helpers.hosts import cpu_chip, price_for
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -81,7 +81,7 @@ def test_packed_factors_give_the_reference(name):
 
 def test_threads_give_the_same_bytes_with_vectors_of_half_a_line(monkeypatch):
     """GCC, tuned for a Zen, would take the multiply-adds of a tile of one row apart."""
-    monkeypatch.setattr("autocomp.cost.chip._host", lambda: cpu_chip("zen3"))
+    price_for(monkeypatch, cpu_chip("zen3"))
     graph = matmul(37, 50, 75)
     one, two = (rescheduled(graph, Schedule.make(tile)) for tile in ({"i0": 37}, {"i0": 4}))
     np.testing.assert_array_equal(checked(one, graph), checked(two, graph))

@@ -5,19 +5,18 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
 import pytest
 
 import autocomp
-from autocomp.cost.chip import adapt, shipped
 from autocomp.cost.host import facts
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import I8, U8, TensorType
 from tests.helpers.c_driver import AVX2, AVX512, for_machine
+from tests.helpers.hosts import price_for, this_machine
 from tests.targets.test_cpu_words import SHAPES, run, windows
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
@@ -29,7 +28,7 @@ TYPES = [(U8, I8), (I8, I8), (I8, U8), (U8, U8)]
 @pytest.fixture(autouse=True)
 def no_instruction_for_bytes(monkeypatch):
     """This machine without an instruction that sums four products of bytes: what it runs is right on any."""
-    monkeypatch.setattr("autocomp.cost.chip._host", lambda: adapt(shipped("cpu"), replace(facts(), arch="x86-64-v3", dot_bytes=False)))
+    price_for(monkeypatch, this_machine(arch="x86-64-v3", dot_bytes=False))
 
 
 @pytest.mark.parametrize(("image", "weights"), TYPES, ids=str)
@@ -71,9 +70,8 @@ def test_products_by_a_constant_on_the_left(sizes, image, weights):
 
 def test_a_core_with_such_an_instruction_multiplies_bytes():
     graph, _ = windows(1, 32, 24, (9, 21), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, "nchw")
-    here = replace(facts(), arch="x86-64-v3")
-    assert "short_pairs" not in adapt(shipped("cpu"), replace(here, dot_bytes=True)).features
-    assert "short_pairs" not in adapt(shipped("cpu"), replace(here, arch="aarch64", dot_bytes=False)).features
+    assert "short_pairs" not in this_machine(arch="x86-64-v3", dot_bytes=True).features
+    assert "short_pairs" not in this_machine(arch="aarch64", dot_bytes=False).features
     assert "vi_dot2(" in for_machine(graph, AVX2).source() and "vi_dot4(" in for_machine(graph, AVX512).source()
 
 
