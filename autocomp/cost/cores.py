@@ -163,7 +163,9 @@ class CoreModel:
         rows = prod(map(tile.__getitem__, self.rows))
         cols, along = self._side_by_side(tile)
         mr, nv, eff = register_tile(rows, cols, self._lane, chip.registers.count, self._lone and "lone_column" in directives)
-        if self._bytes and "short_pairs" in chip.features and not (self._lone and {"short_pairs", "pack_constants"} <= {*directives}):
+        pairs = self._bytes and "short_pairs" in chip.features and {"short_pairs", "pack_constants"} <= {*directives}
+        copied = pairs and not self._lone and self._copies_rows(tile)
+        if self._bytes and "short_pairs" in chip.features and not (pairs and (copied or self._lone)):
             eff *= chip.limits["widened_bytes"]
         width = nv * self._lane
         eff *= _tail(cols, along, nv, self._lane)
@@ -177,6 +179,11 @@ class CoreModel:
             near += elements * chip.numbers["lane_clocks"] / chip.clock * busy
         for a in self.factors:
             again = prod(n for x, n in cuts.items() if x not in a.axes)
+            if copied and a.constant:  # twice the bytes
+                near += a.bytes * self._rate(2 * a.bytes) * busy
+                a = replace(a, bytes=2 * a.bytes)
+            elif copied:
+                near += prod(d.extent[x] for x in a.axes) / 2 * again * chip.numbers["word_clocks"] / chip.clock * busy
             if not a.axes.intersection(self.rows):
                 ready = a.constant and parts == 1 and "pack_constants" in directives  # packed before the first run, the whole depth
                 words = self._words(a, again, width, tile) if "stage_windows" in directives and not ready else 0.0
@@ -187,6 +194,16 @@ class CoreModel:
             else:
                 near += self._streaming(a, again * -(-cols // width), tile, tiles) * busy
         return eff, near + (self._carried(tile) + self._held(tile, cuts) + self._scattered(tile)) * busy
+
+    def _copies_rows(self, tile: Sizes) -> bool:
+        """Are rows of bytes copied as pairs of 16 bits for the panels of a constant?"""
+        d = self.d
+        if len(d.roles.depth) != 1 or sum(tile[x] > 1 for x in self.rows) != 1 or any(tile[a.name] > 1 for a in d.roles.batch):
+            return False
+        by_row = [a for a in self.factors if a.axes.intersection(self.rows)]
+        if any(a.guards or a.contiguous for a in by_row) or not any(a.constant for a in self.factors):
+            return False
+        return copies_rows(prod(map(tile.__getitem__, self.rows)), d.extent[d.roles.depth[0].name])
 
     def _converted(self, a: Operand, again: int) -> float:
         """Seconds in which windows of narrower elements than the first link of a chain computes in are put into an array of windows:
@@ -424,6 +441,12 @@ def lone_column(cols: int, width: int, lanes: int) -> bool:
     then."""
     last = cols - (cols - 1) // width * width
     return cols % lanes == 1 and cols > 1 and (cols <= width or -(-last // lanes) * lanes < width)
+
+
+def copies_rows(rows: int, depth: int) -> bool:
+    """Are so many rows of bytes copied as pairs of 16 bits, to be multiplied by a constant that lies as such? The constant takes twice the
+    memory then, which few rows wait for; the copy has to stay near."""
+    return rows >= constant("copied_rows") and 2 * rows * depth <= constant("copied_bytes")
 
 
 def tile_registers(rows: int, vectors: int, alone: bool, sums: int = 1) -> int:

@@ -93,7 +93,7 @@ _TABLE = (
               neutral="prices take one time for each element that is gathered into a panel, however that is done", families=("stem",)),
     Directive("lone_column", "the last column, where it has a vector to itself, is summed with the rows of a tile in its lanes",
               ("pack_constants",), families=("byte_convolution",)),
-    Directive("short_pairs", "constant bytes that a row of sums is multiplied by lie packed as pairs of 16 bits",
+    Directive("short_pairs", "constant bytes of a product lie packed as pairs of 16 bits, the other factor in panels or rows of them",
               ("pack_constants",), families=("byte_convolution",)),
     Directive("index_set_split", "a loop over vectors runs apart over each range in which the conditions on its axis are decided",
               neutral="whether a condition on an index is asked at each vector or once a loop is no operation that is counted",

@@ -18,8 +18,9 @@ class Arithmetic:
     signed ones; where both are alike, the broadcast one has its top bit turned, which adds 128 to a signed byte (and takes it from an
     unsigned one), and 128 times the panel's sums are subtracted behind the depth.
 
-    `pairs` (directive `short_pairs`): cores without that instruction multiply pairs of 16 bits. The broadcast factor is a constant. A
-    group of four steps is two rows of a panel then, and as many of the broadcast factor: even bytes as 16 bits, and odd ones.
+    `pairs` (directive `short_pairs`): cores without that instruction multiply pairs of 16 bits. One factor is a constant. A
+    group of four steps is two rows of a panel then, and as many of the broadcast factor: even bytes as 16 bits, and odd ones. `copied`:
+    the constant is the panel, and the broadcast factor's rows are copied as pairs once a tile.
     """
 
     element: str
@@ -28,6 +29,7 @@ class Arithmetic:
     left: bool = False
     right: bool = False
     pairs: bool = False
+    copied: bool = False
 
     @property
     def is_float(self) -> bool:
@@ -63,9 +65,9 @@ FLOATS = Arithmetic("float", "vf")
 INTEGERS = Arithmetic("int32_t", "vi")
 
 
-def bytes_of(left: DType, right: DType, pairs: bool) -> Arithmetic:
+def bytes_of(left: DType, right: DType, pairs: bool, copied: bool = False) -> Arithmetic:
     """Of factors with elements of one byte."""
-    return Arithmetic("int32_t", "vi", QUAD, left.name == "i8", right.name == "i8", pairs)
+    return Arithmetic("int32_t", "vi", QUAD, left.name == "i8", right.name == "i8", pairs, copied)
 
 
 def kind_of_sums(sums: object, factors: list[object]) -> str:

@@ -17,7 +17,7 @@ from autocomp.targets.cpu.expressions import CTYPE, working
 from autocomp.targets.cpu.flat import factor, times
 from autocomp.targets.cpu.lower import Nest, reads
 from autocomp.targets.cpu.packing import Panels
-from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, shape_of, size, staged, stride_of, tile_sums, tiling_of, whole
+from autocomp.targets.cpu.shape import LINE, LONG, arithmetic, copied_row, shape_of, size, staged, stride_of, tile_sums, tiling_of, whole
 from autocomp.targets.cpu.tree import Contraction
 from autocomp.targets.cpu.vectors import Vector, kind_of
 from autocomp.targets.cpu.words import turns
@@ -49,12 +49,24 @@ class ContractionPrinter(Panels):
                 p.w(f"{self.kind.element} *const panel{k} = {cast}panels + {i}*(size_t)({self.depth_text()})*{self.nr};")
             if self.words:
                 self.words.fill()
+            if self.kind.copied:
+                self._copy_rows()
             if not self.part:
                 self._over_depth(bool(fresh))
                 return
             k = self.s.depth[0]
             with p.block(f"for (long {k}_p = 0; {k}_p < {self.nest.extent[k]}; {k}_p += {self.part})"):
                 self._over_depth(bool(fresh))
+
+    def _copy_rows(self) -> None:
+        """The rows of the tile as pairs of 16 bits, all of their depth, zeros behind it."""
+        row, (near,) = self.s.row, self.s.depth
+        self.p.applied |= {"pack_constants", "short_pairs"}
+        lo, hi = self.p.bounds(row)
+        kind, steps = "i8" if self.kind.left else "u8", self.nest.extent[near]
+        with self.p.block(f"for (long {row} = {lo}; {row} < {hi}; {row}++)"):
+            far, start = copied_row(int(steps)), self._address(self.s.a, {near: "0"})  # type: ignore[call-overload]
+            self.p.w(f"ac_pairs_{kind}(copied + ({row} - {lo})*{far}, &{start}, {steps});")
 
     def _over_depth(self, packs: bool) -> None:
         """All panels of the tile, over the whole depth or the current part of it. `packs`: some are packed here."""
@@ -277,6 +289,11 @@ class ContractionPrinter(Panels):
                 p.w(f"int32_t each{k}[{self.lanes}];")
                 p.w(f"vi_store(each{k}, lone{k});")
                 p.w(" ".join(f"{line[-1]} = vi_set(each{k}[{i}]);" for i, line in enumerate(regs)))
+            return
+        if self.kind.copied:
+            far, first = copied_row(int(self.nest.extent[s.depth[0]])), self.p.bounds(s.row)[0]  # type: ignore[call-overload]
+            p.w(f"const int32_t *restrict a{k} = copied + ({s.row}_p - {first})*{far};")
+            self._steps_of_depth(k, m, regs, str(self.depth()), [f"a{k}[kk{f' + {i * far}' if i else ''}]" for i in range(mr)])
             return
         fused = self._fused(a)
         last = fused[0] if fused else ""
@@ -539,3 +556,12 @@ def aside_elements(nest: Nest, c: Contraction, lanes: int, registers: int) -> in
     assert s is not None
     t = tiling_of(nest, c, s, lanes, registers)
     return tile_sums(nest, s, t.vectors * lanes) if t.part else 0
+
+
+def copied_elements(nest: Nest, c: Contraction) -> int:
+    """Words of the rows that one contraction copies as pairs, 0 for none."""
+    s = shape_of(nest, c)
+    assert s is not None
+    if not arithmetic(nest, c, s).copied:
+        return 0
+    return int(size(nest, s.row)) * copied_row(int(nest.extent[s.depth[0]]))  # type: ignore[call-overload]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autocomp.targets.cpu.contraction import aside_elements, panel_elements, print_contraction, word_elements
+from autocomp.targets.cpu.contraction import aside_elements, copied_elements, panel_elements, print_contraction, word_elements
 from autocomp.targets.cpu.element_loops import takes_long
 from autocomp.targets.cpu.expressions import CTYPE, literal, scalar_function, working
 from autocomp.targets.cpu.flat import Coef
@@ -91,6 +91,8 @@ class Printer(Rows):
             out.append(("sums", "float", str(sums)))
         if words := max((word_elements(self.nest, c, self.lanes, self.registers) for c in contractions(self.tree)), default=0):
             out.append(("words", "int32_t", str(words)))
+        if copied := max((copied_elements(self.nest, c) for c in contractions(self.tree)), default=0):
+            out.append(("copied", "int32_t", str(copied)))
         return out
 
     def _bytes(self, name: str, p: Place) -> int | str:

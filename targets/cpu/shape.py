@@ -20,6 +20,7 @@ from autocomp.cost.cores import (
     PART,
     THIN,
     VECTORS,
+    copies_rows,
     ends_with_vectors,
     lone_column,
     read_where_it_lies,
@@ -275,9 +276,9 @@ def tiling_of(nest: Nest, c: Contraction, s: Shape, lanes: int, registers: int) 
     rows = (number(nest, s.row) if s.row else 1) * (number(nest, tall) if tall else 1)
     cols = number(nest, s.col) * (number(nest, wide) if wide else 1)
     ready = packed_once(nest, c, s, wide)
-    limit = min(nest.rows, MAX_ROWS if s.a in ready else most_rows(nest, s))
-    a = nest.views.get(s.a)
     kind = arithmetic(nest, c, s)
+    limit = min(nest.rows, MAX_ROWS if s.a in ready or kind.copied else most_rows(nest, s))
+    a = nest.views.get(s.a)
     cold = a is not None and a.constant and prod(number(nest, x) for x in (s.row, *s.depth) if x) * 4 * kind.rows // kind.group > NEAR
     if kind.turned:
         registers -= VECTORS  # the panel's sums
@@ -381,7 +382,23 @@ def arithmetic(nest: Nest, c: Contraction, s: Shape) -> Arithmetic:
     ready = s.a in packed_once(nest, c, s, "")
     if stands or s.a == s.b or not (read or ready):
         return INTEGERS
-    return bytes_of(kinds[s.a], kinds[s.b], ready and "short_pairs" in nest.schemes)  # type: ignore[arg-type]
+    copied = not ready and _copies_rows(nest, c, s)
+    return bytes_of(kinds[s.a], kinds[s.b], (ready or copied) and "short_pairs" in nest.schemes, copied)  # type: ignore[arg-type]
+
+
+def _copies_rows(nest: Nest, c: Contraction, s: Shape) -> bool:
+    """Are the rows of a tile copied as pairs of 16 bits, which the panels of a constant are then multiplied by?"""
+    rows, steps = size(nest, s.row) if s.row else 1, [nest.extent[x] for x in s.depth]
+    if "short_pairs" not in nest.schemes or s.b not in packed_once(nest, c, s, ""):
+        return False
+    if any(nest.tile.get(x) != 1 for x in (*s.outer, *s.inner)):
+        return False
+    return len(steps) == 1 and isinstance(rows, int) and isinstance(steps[0], int) and copies_rows(rows, steps[0])
+
+
+def copied_row(depth: int) -> int:
+    """Words from one copied row to the next: not a multiple of 4096 bytes, which would put all rows of a tile into one set of a cache."""
+    return -(-depth // QUAD) * 2 + LINE
 
 
 def staged(nest: Nest, c: Contraction, s: Shape) -> Words | None:

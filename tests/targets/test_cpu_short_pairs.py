@@ -1,4 +1,4 @@
-"""Bytes on cores that multiply none: constants lie as pairs of 16 bits (directive `short_pairs`), and so do panels."""
+"""Bytes on cores that multiply none: constants, panels and copied rows are pairs of 16 bits (directive `short_pairs`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import autocomp
+from autocomp.cost.cores import copies_rows
 from autocomp.cost.host import facts
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
@@ -66,6 +67,36 @@ def test_products_by_a_constant_on_the_left(sizes, image, weights):
     b.output("y", b.op("matmul", b.op("cast", w, to="i32"), b.op("cast", x, to="i32")))
     feed = {"x": rng.choice(np.iinfo(image.numpy).min + np.array([0, 255, 130]), (depth, columns)).astype(image.numpy)}
     np.testing.assert_array_equal(autocomp.optimize(b.graph(), cache=False).run(feed)["y"], evaluate(b.graph(), feed)["y"])
+
+
+@pytest.mark.parametrize(("image", "weights"), TYPES, ids=str)
+@pytest.mark.parametrize("sizes", [(16, 7, 9), (64, 64, 48), (33, 130, 17), (100, 1, 40), (21, 1030, 300), (5, 64, 48)], ids=str)
+def test_products_by_a_constant_on_the_right(sizes, image, weights):
+    """The constant is the panel: rows are copied as pairs once a tile where there are enough of them. Largest products, depths that fill no
+    group of four, columns that fill no vector, tiles that end early."""
+    rng, b = np.random.default_rng(7), Builder("right")
+    rows, depth, columns = sizes
+    x = b.input("x", TensorType(image, (rows, depth)))
+    w = b.param("w", rng.choice(np.iinfo(weights.numpy).min + np.array([0, 255, 77]), (depth, columns)).astype(weights.numpy))
+    b.output("y", b.op("matmul", b.op("cast", x, to="i32"), b.op("cast", w, to="i32")))
+    graph = b.graph()
+    feed = {"x": rng.choice(np.iinfo(image.numpy).min + np.array([0, 255, 130]), (rows, depth)).astype(image.numpy)}
+    want = evaluate(graph, feed)["y"]
+    for threads in (1, 2):
+        program = autocomp.optimize(graph, cache=False, threads=threads)
+        np.testing.assert_array_equal(program.run(feed)["y"], want)
+        assert ("ac_pairs_" in program.source()) == ("short_pairs" in program.kernels[0].schedule)
+        assert rows * depth * columns < 1e5 or "ac_pairs_" in program.source()
+    plain = autocomp.optimize(graph, cache=False, without=(RULE,))
+    np.testing.assert_array_equal(plain.run(feed)["y"], want)
+    assert "vi_dot2(" not in plain.source()
+    assert rows * depth * columns < 1e5 or autocomp.optimize(graph, cache=False).predicted < plain.predicted
+
+
+def test_copied_rows_are_priced_as_they_are_printed():
+    """Whether rows are copied is asked by the price and by the printer; a row's copy that leaves the second cache is none."""
+    for rows, depth, copies in ((15, 512, False), (16, 512, True), (64, 4096, True), (64, 4100, False)):
+        assert copies_rows(rows, depth) is copies
 
 
 def test_a_core_with_such_an_instruction_multiplies_bytes():

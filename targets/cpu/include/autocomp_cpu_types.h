@@ -281,6 +281,19 @@ AC_INLINE vi vi_byte(vi x, int at) { return (vi)((ac_vec_u32)(x & 0xff) << 8 * a
 /* the even bytes of four as a pair of 16 bits; those of each lane, and the odd ones */
 AC_INLINE int32_t ac_pair_u8(uint32_t q) { return (int32_t)(q & 0x00ff00ffu); }
 AC_INLINE int32_t ac_pair_i8(uint32_t q) { return (int32_t)((uint16_t)(int8_t)q | (uint32_t)(uint16_t)(int8_t)(q >> 16) << 16); }
+/* a row of bytes as pairs of 16 bits: for each four the even ones, then the odd ones; zeros behind the last */
+#define AC_PAIRS(t, c) AC_INLINE void ac_pairs_##t(int32_t *restrict out, const c *restrict from, long n) { \
+  for (long i = 0; i < n / 4; i++) { \
+    const uint32_t q = (uint32_t)ac_quad(from + 4 * i); \
+    out[2 * i] = ac_pair_##t(q), out[2 * i + 1] = ac_pair_##t(q >> 8); \
+  } \
+  if (n % 4) { \
+    const uint32_t q = (uint32_t)ac_quad_n(from + n / 4 * 4, n % 4); \
+    out[n / 4 * 2] = ac_pair_##t(q), out[n / 4 * 2 + 1] = ac_pair_##t(q >> 8); \
+  } \
+}
+AC_PAIRS(u8, uint8_t)
+AC_PAIRS(i8, int8_t)
 typedef int16_t ac_vec_pairs __attribute__((vector_size(AC_LANES * 4)));
 typedef uint16_t ac_vec_upairs __attribute__((vector_size(AC_LANES * 4)));
 AC_INLINE vi vi_even_u8(vi x) { return (vi)((ac_vec_pairs)x & 255); }
