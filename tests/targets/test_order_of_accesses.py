@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import re
+import subprocess
 
 import numpy as np
 import pytest
 
-from autocomp.simulate.simt_model import COMPILER, launch, load
+from autocomp.simulate.compiler import compile_all
+from autocomp.simulate.simt_model import COMPILER, MODEL, OWN, launch, load
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -178,3 +180,82 @@ def test_what_lacks_an_order_is_named(name, model, tmp_path):
         found.append(launch(library, "k", arguments, [(result.ctypes.data, result.nbytes, empty)], block=128, wave=32,
                             shared=16384, late=late, **how))  # fmt: skip
     assert not any(found) if not said else all(re.search(said, x) for x in found), found
+
+
+# Drawn accesses of 1 to 48 bytes by four threads and an engine, who meet now and then: as a whole, and the same byte by byte
+RUNS = """
+#include <cstdio>
+#include <random>
+#include <set>
+#include <tuple>
+#include "happens_before.h"
+using namespace simt;
+typedef std::set<std::tuple<size_t, int, unsigned, bool>> Past;
+Past past(const Order &o) {
+  Past all;
+  o.each_touched([&](size_t at, uint16_t agent, Time time, bool wrote) { all.insert({at, agent, time, wrote}); });
+  return all;
+}
+int main() {
+  static unsigned char memory[128];
+  int errors = 0, doubts = 0, goes = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 draw(seed);
+    const size_t base = seed % 2 ? Order::GLOBAL : 0;
+    Order runs, bytes;
+    uint16_t engine = 0;
+    for (Order *o : {&runs, &bytes}) {
+      o->start(4, sizeof memory, memory), o->reserve(sizeof memory);
+      engine = o->agent(seed % 3 ? 'c' : 'p', 0);
+    }
+    for (int step = 0; step < 60; ++step) {
+      const int thread = draw() % 4;
+      if (draw() % 2) {
+        const bool all = draw() % 4;
+        for (Order *o : {&runs, &bytes}) {
+          Order::Gather met;
+          for (int t = 0; t < 4; ++t) if (all || t == thread) o->leave(met, o->views[t]);
+          met.at_least(engine, o->count(engine));
+          const Known k = o->taken(met);
+          for (int t = 0; t < 4; ++t) if (all || t == thread) o->learn(o->views[t], k), o->views[t].fenced = o->views[t].now++;
+        }
+        continue;
+      }
+      const size_t lengths[] = {1, 2, 4, 8, 16, 32, 48}, n = lengths[draw() % 7], at = draw() % ((sizeof memory - n) / n + 1) * n;
+      const bool write = draw() % 3 == 0, by_engine = draw() % 5 == 0;
+      std::string said[2];
+      for (Order *o : {&runs, &bytes}) {
+        const View &v = o->views[thread];
+        const uint16_t agent = by_engine ? engine : v.self;
+        const Time now = by_engine ? o->next(engine) : v.now;
+        std::string &out = said[o == &bytes];
+        const size_t length = o == &runs ? n : 1;
+        for (size_t i = at; i < at + n && out.empty(); i += length)
+          out = o->access(v, agent, now, base + i, length, write, base ? memory + i : nullptr);
+      }
+      const auto same = [](const auto &x, const auto &y) { return x.agent == y.agent && x.time == y.time && x.at == y.at; };
+      if (said[0] != said[1] || runs.doubtful() != bytes.doubtful() ||
+          !std::equal(runs.spoilt.begin(), runs.spoilt.end(), bytes.spoilt.begin(), bytes.spoilt.end(), same))
+        return printf("seed %u step %d: '%s' and '%s'\\n", seed, step, said[0].c_str(), said[1].c_str()), 1;
+      for (size_t i = 0; i < sizeof memory; ++i)
+        for (int t = 0; t < 4; ++t)
+          if (runs.seen(runs.views[t], i) != bytes.seen(bytes.views[t], i)) return printf("seed %u step %d: seen %zu\\n", seed, step, i), 1;
+      doubts += runs.doubtful(), runs.settled(), bytes.settled(), runs.spoilt.clear(), bytes.spoilt.clear();
+      if (!said[0].empty()) { ++errors; break; }
+      ++goes;
+    }
+    if (past(runs) != past(bytes)) return printf("seed %u: other pasts\\n", seed), 1;
+  }
+  printf("%d %d %d\\n", goes, errors, doubts);
+}
+"""
+
+
+def test_runs_of_bytes_are_judged_as_each_byte_would_be(tmp_path):
+    """The model keeps one past for bytes that have the same; accesses one byte long never let it."""
+    (tmp_path / "runs.cpp").write_text(RUNS)
+    compile_all([[*OWN, "-O0", f"-I{MODEL}", str(tmp_path / "runs.cpp"), "-o", str(tmp_path / "runs")]], [tmp_path / "runs"], tmp_path)
+    done = subprocess.run([tmp_path / "runs"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    goes, errors, doubts = map(int, done.stdout.split())
+    assert goes > 1500 and errors > 100 and doubts > 20, done.stdout

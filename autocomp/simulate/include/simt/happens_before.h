@@ -47,13 +47,13 @@ class Order {
     serials = 0, agents = threads, counts.assign(threads, 0);
     nodes.assign(1, {0, NOBODY, 0, false});
     kinds.assign(threads, 't'), owners.assign(threads, 0);
-    sets.clear(), merged.clear(), sources.clear();
+    sets.assign(size_t(1) << SETS, {}), merged.clear(), sources.clear();
     last_set = {}, last_free = {};
     far.assign(far.size(), 0), pages_used = 0, touched.clear();
     views.assign(threads, {});
     const Known nothing = make(std::vector<Time>(threads));
     for (int t = 0; t < threads; ++t) views[t].base = nothing, views[t].self = uint16_t(t);
-    cells.assign(bytes, {});
+    shared = bytes, cells.resize((bytes + GROUP - 1) / GROUP * GROUP), groups.assign(cells.size() / GROUP, {});
   }
   uint16_t agent(char kind, int of) {
     counts.push_back(0), kinds.push_back(kind), owners.push_back(of);
@@ -120,24 +120,40 @@ class Order {
   std::string access(const View &v, uint16_t a, Time t, size_t at, size_t bytes, bool write, const unsigned char *place = nullptr) {
     Cell was{}, to{};
     Findings found;
-    in_global = at >= GLOBAL;
-    const size_t end = in_global ? at + bytes : std::min(at + bytes, cells.size());
-    Cell *row = nullptr;
-    for (size_t i = at; i < end; ++i) {
-      row = !row || (in_global && i % PAGE == 0) ? &cell(i) : row + 1;
-      Cell &c = *row;
-      if (i == at || !c.same(was)) {  // neighbours have mostly the same past
-        was = c;
+    const Node *met = nullptr;
+    bool begun = false;
+    // what `c` says of bytes from `i` on, `n` of them; false where the access must not meet them
+    const auto step = [&](Cell &c, size_t i, size_t n) {
+      if (!begun || !c.same(was)) {  // neighbours have mostly the same past
+        begun = true, was = c;
         found.twice = nullptr, found.spoilt.clear();
-        if (const Node *n = write ? overwrites(c, v, a, t, found) : reads(c, v, a, t, found)) return said(i, *n, a, write);
+        if ((met = write ? overwrites(c, v, a, t, found) : reads(c, v, a, t, found))) return false;
         to = c;
       }
       c = to;
-      if (found.twice) {
-        const unsigned char *const p = place ? place + (i - at) : memory + i;
-        doubts.push_back({p, *p, said(i, *found.twice, a, write)});
+      for (size_t k = i; found.twice && k < i + n; ++k) {
+        const unsigned char *const p = place ? place + (k - at) : memory + k;
+        doubts.push_back({p, *p, said(k, *found.twice, a, write)});
       }
-      for (const Node &p : found.spoilt) spoilt.push_back({p.agent, p.time, i});
+      for (const Node &p : found.spoilt)
+        for (size_t k = i; k < i + n; ++k) spoilt.push_back({p.agent, p.time, k});
+      return true;
+    };
+    in_global = at >= GLOBAL;
+    const size_t end = in_global ? at + bytes : std::min(at + bytes, shared);
+    for (size_t i = at; i < end;) {
+      const size_t group = i / GROUP * GROUP, behind = std::min(end, group + GROUP);
+      const bool whole = behind - i == GROUP;
+      Span s = span(i);
+      if (whole && !s.group->split) {
+        if (!step(*s.group, i, GROUP)) return said(i, *met, a, write);
+        i = behind;
+        continue;
+      }
+      if (!s.group->split) std::fill_n(s.bytes, GROUP, *s.group), s.group->split = true;
+      for (Cell *c = s.bytes + (i - group); i < behind; ++i, ++c)
+        if (!step(*c, i, 1)) return said(i, *met, a, write);
+      if (whole && std::all_of(s.bytes + 1, s.bytes + GROUP, [&](const Cell &c) { return c.same(*s.bytes); })) *s.group = *s.bytes;
     }
     return {};
   }
@@ -156,13 +172,13 @@ class Order {
   // who wrote a byte of global memory in this block, NOBODY if nobody has
   uint16_t writer(size_t at) const {
     const uint32_t page = far[(at - GLOBAL) / PAGE];
-    return page ? pages[page - 1][at % PAGE].writer : NOBODY;
+    return page ? pages[page - 1].of(at % PAGE).writer : NOBODY;
   }
   // What this block did to global memory: byte, agent, time, whether it wrote; the last write and the reads since
   template <class F> void each_touched(F visit) const {
     for (const size_t n : touched)
       for (size_t i = 0; i < PAGE; ++i) {
-        const Cell &c = pages[far[n] - 1][i];
+        const Cell &c = pages[far[n] - 1].of(i);
         const size_t at = GLOBAL + n * PAGE + i;
         if (c.writer != NOBODY) visit(at, c.writer, c.written, true);
         for (uint32_t r = c.readers; r; r = nodes[r].rest) visit(at, nodes[r].agent, nodes[r].time, nodes[r].wrote);
@@ -170,17 +186,29 @@ class Order {
   }
   // whether the thread of `v` knows the last write of a byte
   bool seen(const View &v, size_t at) const {
-    return at >= cells.size() || cells[at].writer == NOBODY || knows(v, cells[at].writer, cells[at].written);
+    if (at >= shared) return true;
+    const Cell &c = groups[at / GROUP].split ? cells[at] : groups[at / GROUP];
+    return c.writer == NOBODY || knows(v, c.writer, c.written);
   }
 
  private:
+  // The past of a byte; or of GROUP of them while it is the same, as it mostly is: copies, boxes and products touch runs of bytes
+  static constexpr size_t GROUP = 16;
   struct Cell {
     Time written = 0;
     uint32_t readers = 0;  // a set of accesses, all since the last write
     uint16_t writer = NOBODY;
+    bool split = false;  // of a group: each byte has a past of its own
     bool same(const Cell &o) const { return written == o.written && readers == o.readers && writer == o.writer; }
   };
+  struct Page {
+    std::array<Cell, PAGE> cells;
+    std::array<Cell, PAGE / GROUP> groups;
+    const Cell &of(size_t i) const { return groups[i / GROUP].split ? cells[i] : groups[i / GROUP]; }
+  };
+  struct Span { Cell *group, *bytes; };
   struct Node { uint32_t rest; uint16_t agent; Time time; bool wrote; };  // wrote: what another has written since, unordered
+  static constexpr int SETS = 12;  // bits of a hash
   struct Adding {
     uint32_t set, serial, time, out;
     uint16_t agent;
@@ -251,15 +279,17 @@ class Order {
     if (past_fences(writer)) return false;
     return in_global || kinds[writer] == 'g' || (engine(writer) ? views[owners[writer]].copies_fenced < written : views[writer].fenced < written);
   }
-  Cell &cell(size_t i) {
-    if (i < GLOBAL) return cells[i];
-    uint32_t &page = far[(i - GLOBAL) / PAGE];
-    if (!page) {
+  // the group of a byte
+  Span span(size_t i) {
+    if (i < GLOBAL) return {&groups[i / GROUP], &cells[i / GROUP * GROUP]};
+    uint32_t &number = far[(i - GLOBAL) / PAGE];
+    if (!number) {
       if (pages.size() == pages_used) pages.emplace_back();
-      pages[pages_used].fill({});
-      page = uint32_t(++pages_used), touched.push_back((i - GLOBAL) / PAGE);
+      pages[pages_used].groups.fill({});
+      number = uint32_t(++pages_used), touched.push_back((i - GLOBAL) / PAGE);
     }
-    return pages[page - 1][i % PAGE];
+    Page &page = pages[number - 1];
+    return {&page.groups[i % PAGE / GROUP], &page.cells[i % PAGE / GROUP * GROUP]};
   }
   Known make(std::vector<Time> of) {
     auto k = std::make_shared<Times>();
@@ -284,13 +314,9 @@ class Order {
     const Adding asked{set, v.base->serial, one.time, 0, one.agent, one.wrote};
     if (last_set.same(asked)) return last_set.out;
     const uint64_t key = (uint64_t(set) << 32 | v.base->serial) * 0x9e3779b97f4a7c15ull ^ (uint64_t(one.agent) << 32 | one.time);
-    if (sets.size() > 1 << 18) sets.clear();
-    auto &known = sets[key];
-    for (const Adding &k : known)
-      if (k.same(asked)) return last_set = k, k.out;
-    last_set = asked, last_set.out = extended(set, v, one);
-    known.push_back(last_set);
-    return last_set.out;
+    Adding &known = sets[key * 0xbf58476d1ce4e5b9ull >> (64 - SETS)];
+    if (!known.same(asked)) known = asked, known.out = extended(set, v, one);
+    return last_set = known, known.out;
   }
   uint32_t extended(uint32_t set, const View &v, const Node &one) {
     std::vector<uint32_t> kept;
@@ -318,14 +344,15 @@ class Order {
   std::vector<Doubt> doubts;
   const unsigned char *memory = nullptr;
   std::unordered_map<uint16_t, std::vector<intptr_t>> sources;
-  std::vector<Cell> cells;
+  size_t shared = 0;  // bytes
+  std::vector<Cell> cells, groups;
   std::vector<uint32_t> far;  // of every PAGE bytes of global memory the number of its page, 0 where the block has not touched it
-  std::deque<std::array<Cell, PAGE>> pages;
+  std::deque<Page> pages;
   std::vector<size_t> touched;
   size_t pages_used = 0;
   bool in_global = false;  // what is being accessed
   std::vector<Node> nodes;
-  std::unordered_map<uint64_t, std::vector<Adding>> sets;
+  std::vector<Adding> sets;  // what was asked for last of each hash; no serial is 0
   std::unordered_map<uint64_t, Known> merged;
   Node last{};
   Adding last_set{};
