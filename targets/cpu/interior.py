@@ -18,6 +18,7 @@ from autocomp.targets.cpu.tree import Point, contractions, points, statements
 
 from autocomp.ir.affine import Aff
 
+INNER = 3  # vectors of a row of a buffer from which on one lies between two edges
 ASKED = 4  # elements of a window from which a question a vector is cheaper than a mask an element
 
 
@@ -27,10 +28,11 @@ def interior(nest: Nest, n: Point, last: Mapping[str, Aff]) -> tuple[str, Nest] 
     side by side. None where there are no windows with edges, or where their reach is not known."""
     inner = {p.axis: nest.extent[p.axis] for p in points(n.body)}
     sizes = [e for a, e in inner.items() if isinstance(e, int) and a not in nest.tile]
-    if "unmask_interior" not in nest.schemes or not inner or len(sizes) < len(inner) or any(contractions(n.body)):
+    fills = _fills(nest, n)
+    if "unmask_interior" not in nest.schemes or (not inner and not fills) or len(sizes) < len(inner) or any(contractions(n.body)):
         return None
     read = sorted({x for s in statements(n.body) for x in reads(s) if x in nest.views and nest.views[x].guard})
-    if not read or prod(sizes) < ASKED or min(sizes) < 1:
+    if not read or (prod(sizes) < ASKED and not fills) or min(sizes, default=1) < 1:
         return None
     asked: dict[str, None] = {}
     guards = [g for x in read for g in nest.views[x].guard]
@@ -42,3 +44,10 @@ def interior(nest: Nest, n: Point, last: Mapping[str, Aff]) -> tuple[str, Nest] 
         asked[f"{index_text(least)} >= 0"] = None
     plain = {x: replace(nest.views[x], guard=()) for x in read}
     return " && ".join(asked), replace(nest, views={**nest.views, **plain}, inside=frozenset(guards))
+
+
+def _fills(nest: Nest, n: Point) -> bool:
+    """Does a loop over vectors fill a buffer that windows are read from, in rows of which some vectors touch no edge?"""
+    extent = nest.extent[n.axis]
+    long = n.vector and isinstance(extent, int) and extent >= INNER * nest.lanes
+    return long and all(s.op == "map" and s.dst in nest.buffers for s in statements(n.body))

@@ -9,6 +9,7 @@ from autocomp.targets.cpu.flat import Coef
 from autocomp.targets.cpu.lower import Nest, gathers, reads
 from autocomp.targets.cpu.tree import Contraction, Node, Point, Tiles
 
+from autocomp.cost.cores import FEW
 from autocomp.ir.body import Expr, rewrite
 from autocomp.tile.program import Stmt, Value
 
@@ -67,7 +68,7 @@ def places(nest: Nest, tree: Sequence[Node]) -> dict[str, Place]:
             shape += tuple((a, e) for a, e in extents if here.get(a))
         if inside and not _crosses(nest, name, common[-1]):
             shape = ()
-        whole = bool(shape) and name not in nest.buffers and _in_vectors(nest, shape, found)
+        whole = bool(shape) and _in_vectors(nest, shape, found, name in nest.buffers)
         if whole:
             (*others, (a, e)) = shape
             shape = (*others, (a, -(-e // nest.lanes) * nest.lanes))  # type: ignore[operator]
@@ -75,12 +76,12 @@ def places(nest: Nest, tree: Sequence[Node]) -> dict[str, Place]:
     return out
 
 
-def _in_vectors(nest: Nest, shape: tuple[tuple[str, Coef], ...], found: list[tuple[Node, ...]]) -> bool:
+def _in_vectors(nest: Nest, shape: tuple[tuple[str, Coef], ...], found: list[tuple[Node, ...]], buffer: bool) -> bool:
     """Is an array written and read by loops over elements alone, in vectors along its rows, of which it has one or long ones?"""
     a, e = shape[-1]
     loops = all(isinstance(n, (Tiles, Point)) for path in found for n in path)
     along = any(isinstance(n, Point) and n.vector and n.axis == a for path in found for n in path)
-    return loops and along and isinstance(e, int) and (len(shape) == 1 or e >= nest.lanes)
+    return loops and along and isinstance(e, int) and (len(shape) == 1 or e >= (FEW if buffer else nest.lanes))
 
 
 def share(nest: Nest, tree: Sequence[Node]) -> None:

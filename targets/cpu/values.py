@@ -155,10 +155,11 @@ class Values:
                 return vector_of(self.load(v), d)
             same, lanes = mask_text(guard, self.vector, self.part)
             if lanes:
-                ok = f"({lanes}{f' & vi_set(-{same})' if same else ''})"
+                ok = f"({lanes})"
                 s = stored_as(d)
                 text = f"{kind}_load{s}_where({ok}, {at})" if stride == 1 else f"{kind}_strided{s}_where({ok}, {at}, {stride})"
-                return text if same_number(v.fill, 0) else f"{select(kind)}({ok}, {text}, {fill})"
+                text = text if same_number(v.fill, 0) else f"{select(kind)}({ok}, {text}, {fill})"
+                return f"({same} ? {text} : {fill})" if same else text
             text = self._get(at, str(stride), d)
             return f"({guard_text(guard)} ? {text} : {fill})" if guard else text
         p, w = self.places[name], working(d)

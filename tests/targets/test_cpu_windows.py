@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from itertools import product
 
@@ -13,6 +14,7 @@ from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.hosts import cpu_chip, price_for
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 RULES = ("directives/stage-windows", "directives/unroll-and-jam")
@@ -116,7 +118,47 @@ def test_lanes_run_along_lines_of_the_image_where_results_lie_channels_last():
     """Windows read an element 25 times, results are written once; a buffer holds one channel, since its loop is the outer one."""
     p = autocomp.optimize(FORMS["channels last behind"], target="cpu", cache=False, threads=1)
     text = p.source()
-    assert "stage_windows" in p.kernels[0].schedule and "vf_strided(" not in text and "float window[(14)*(23) + " in text
+    lanes = int(re.search(r"#define AC_LANES (\d+)", text)[1])
+    assert "stage_windows" in p.kernels[0].schedule and "vf_strided(" not in text
+    assert f"float window[(14)*({-(-23 // lanes) * lanes}) + " in text
+
+
+@pytest.mark.parametrize("size", [7, 9, 14, 33])
+def test_rows_of_a_buffer_are_whole_vectors(size):
+    """A store under a mask takes some 40 operations on some cores; lanes behind a row's end are no one's."""
+    form = windows("conv", (1, 3, size, size), (5, 5), (2, 2), (2, 2))
+    text = autocomp.optimize(form, target="cpu", cache=False, threads=1).source()
+    assert "vf_store(&window[" in text and "vf_store_n(&window[" not in text
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_vectors_between_the_edges_are_read_without_masks(step, monkeypatch):
+    """The middle of a long row of a buffer's, not a row of a few vectors."""
+    price_for(monkeypatch, cpu_chip("zen3"))
+    for size, inside in ((12 * step, False), (60 * step, True)):
+        form = windows("conv", (1, 3, size, size), (5, 5), (step, step), (2, 2))
+        text = autocomp.optimize(form, target="cpu", cache=False, threads=1).source()
+        stores = [line for line in text.splitlines() if "vf_store(&window[" in line]
+        assert any("_where(" in line for line in stores) and any("_where(" not in line for line in stores) is inside
+
+
+LONG = [((9, 131), 5, 2, "f32"), ((5, 70), 5, 1, "f32"), ((20, 61), 5, 2, "u8"), ((2, 200), 7, 2, "f32"), ((30, 50), 5, 2, "f16"),
+        ((1, 49), 3, 1, "f32")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "k", "step", "dtype"), LONG)
+def test_long_rows_of_buffers(size, k, step, dtype):
+    """Edges of both sides, rows above and below the image, lengths that end within a vector; NaN stays in its windows."""
+    g, rng = parse(windows("conv", (1, 3, *size), (k, k), (step, step), (k // 2, k // 2), dtype=dtype)), fresh.rng()
+    kind = {"u8": "u1", "f16": "f2", "f32": "f4"}
+    feed = {i.attrs["name"]: (rng.integers(0, 256, i.type.shape) if i.type.dtype.name == "u8" else rng.standard_normal(i.type.shape))
+            .astype(kind[i.type.dtype.name]) for i in g.inputs}  # fmt: skip
+    if dtype != "u8":
+        feed["x"][0, 1, 0, 37:39] = np.nan, np.inf
+    p = autocomp.optimize(g, target="cpu", cache=False, threads=1)
+    assert "window[" in p.source()
+    want, got = next(iter(evaluate(g, feed).values())), next(iter(p.run(feed).values())).astype("f8")
+    np.testing.assert_allclose(got, want, rtol=2e-2 if dtype == "f16" else 2e-5, atol=(1e-2 if dtype == "f16" else 1e-5) * 9)
 
 
 def test_a_buffer_that_would_leave_the_second_cache_is_not_made():
