@@ -139,7 +139,7 @@ class Transfers(VectorCore):
         n = self.g.elements(kind, lane) if kind != "stat" else self.g.slots
         if kind != "stat" and o.name in self.depth and (as_is or element == o.element):  # made, or arrived, where it is copied from
             lines = copy_lines(r, self.g, kind, lane, self.true, o.name, False, self.p.name)
-            self.frame.works.append(Work(MTE3, (o.name,), (), self.guarded(lines)))
+            self.frame.works.append(Work(MTE3, (o.name,), (scratch,) if scratch else (), self.guarded(lines)))
             return
         if kind == "stat":
             dense = words.compacted(self, o) if o.element == WORD else self.temporary("stat", "")
