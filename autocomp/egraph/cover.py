@@ -177,7 +177,7 @@ def _by_products(c: Cover, s: Subject) -> float:
     """Let a kernel store interior tensors that other kernels load, where that is cheaper than a kernel of their own."""
     before = c.total
     for x in sorted(c.used(), key=lambda x: (s.level.get(x, 0), x)):
-        if x in c.extra:
+        if x in c.extra or not c.refs.get(x, 0):  # an earlier one may have made its readers by-products
             continue
         if current().passed("cover", "by-products"):
             break

@@ -58,7 +58,7 @@ def test_elements_of_other_rows_are_not_copied_as_rows(tmp_path):
 
 @needs_compiler
 def test_looked_up_rows_that_are_a_factor_wait_for_the_cube_core(tmp_path):
-    """A row goes to the cube core as it was copied, with no instruction in between: no flag said that it had come, and none that it had been read."""
+    """A row goes to the cube core as it was copied, with no instruction in between: no flag said that it had come or been read."""
     inputs = "input a: f32[50, 40, 264]\ninput i: i64[1]\ninput b: f32[50, 264, 128]"
     text = f"graph g\n{inputs}\n%0 = gather(a, i, axis=1)\n%1 = matmul(%0, b)\noutput out = %1\n"
     program = autocomp.optimize(text, target="ascend:910b1")
