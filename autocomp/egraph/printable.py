@@ -64,19 +64,29 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     shared = shared or Shared()
     found = _Found(rules, chip, options, trace, admit, memo, issued, shared.schedules)
     effort = cover_effort(len(frozen.graph.nodes()))
+    others: dict[frozenset[int], frozenset[frozenset[int]]] = {}  # single nodes that a cover does without, and what it did without before
     for tried in range(COVERS + MORE):
         if tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules)):
             break
+        refused: set[frozenset[int]] = set()
+        avoided: set[frozenset[int]] = set()
         try:
             calls = _kernels(frozen, rules, chip, options, trace, without, effort, shared)
         except UnsupportedOp as e:
             if found.best is None:
                 raise found.first or e from None
-            break
-        refused = found.take(calls)
-        avoided = refused | found.dear(calls)
-        if not refused and avoided <= without:
-            avoided = _copied_on(calls, found.schedules)  # the last, since there may be no other form
+            if not others:
+                break
+            without = others[next(reversed(others))]  # nothing else is that node's value
+        else:
+            refused = found.take(calls)
+            avoided = refused | found.dear(calls)
+        if not refused and avoided <= without and found.best:
+            avoided = _copied_on(found.best[1], found.schedules)  # the last, since there may be no other form
+            alone = next((w for w in _alone(found.best[1], found.schedules) if w not in others), None) if avoided <= without else None
+            if alone is not None:
+                others[alone] = without
+                avoided = {alone}
         if not refused and avoided <= without:
             break
         without |= avoided
@@ -172,6 +182,13 @@ class _Found:
 def _by_elements(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> bool:
     """Whether a kernel that computes element after element takes a good part of the program."""
     return any(schedules[c.kernel.signature][0].instruction == SCALAR for c, _ in _worth(calls, schedules))
+
+
+def _alone(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> list[frozenset[int]]:
+    """Single nodes that are kernels which compute element after element for a good part of the program, the dearest first: another form
+    of their values may be several kernels, each of which looks no cheaper."""
+    slow = [(s, c) for c, s in _worth(calls, schedules) if schedules[c.kernel.signature][0].instruction == SCALAR and len(c.body) == 1]
+    return [frozenset(c.body) for _, c in sorted(slow, key=lambda x: -x[0])]
 
 
 def _worth(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> list[tuple[Call, float]]:

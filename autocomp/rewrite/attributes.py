@@ -21,7 +21,7 @@ Rng = np.random.Generator
 Shape = tuple[int, ...]
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -2.5, 8.0, 0.125, 1 / 3, 7.0, 100.0, 1e-3, 1e-5, -0.0)
 FILTERED = ("conv", "conv_direct", "conv_spread", "conv_transpose")
-WINDOWED = (*FILTERED, "maxpool", "maxpool_index", "sumpool", "avgpool")
+WINDOWED = (*FILTERED, "maxpool", "maxpool_index", "sumpool", "avgpool", "patches")
 MOST = 4096  # elements of a drawn tensor
 
 

@@ -88,6 +88,7 @@ SAMPLES = {
         ((floats(1, 5, 3), floats(4, 2, 3)), {"spread": (4,), "lo": (2,), "hi": (4,), "dilations": (3,), "layout": "nhwc_ohwi"}),
     ],
     "maxpool": [((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}), ((ints(1, 2, 8),), {**SPACE1, "window": (3,)})],
+    "patches": [((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}), ((ints(1, 2, 8),), {**SPACE1, "window": (3,)})],
     "sumpool": [((floats(2, 7, 9, 4),), {**WINDOW, "window": (3, 3), "layout": "nhwc"})],
     "avgpool": [
         ((floats(2, 4, 7, 9),), {**WINDOW, "window": (3, 3)}),

@@ -21,6 +21,7 @@ from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Axis, Comprehension, Const, Expr, Index, Map, Read, Reduce
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import contracted, widened
+from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
 from autocomp.ir.sizes import linear, quotient, size_of, summed
@@ -199,6 +200,38 @@ register(
         partial(_conv_meaning, alone=True),
         attrs={**WINDOW, "groups": 1},
         doc="`conv` whose sums are folded by the threads that load their elements, not by products of tiles",
+    )
+)
+
+
+# ---- patches: what every window reads, as a tensor
+def _patches_infer(t: Types, a: Attrs) -> TensorType:
+    if t[0].rank < 3 or a["layout"] != "nchw":
+        raise ModelError(f"does not take {t[0]} as {a['layout']}", where="patches")
+    return TensorType(t[0].dtype, (*t[0].shape[:2], *a["window"], *_check("patches", t[0], a, a["window"])))
+
+
+def _patches_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
+    window = a["window"]
+    read = [patch for _, patch in _patches(xs[0], a, window, out.shape[2 + len(window) :], 0)]  # type: ignore[arg-type]
+    return np.stack(read, axis=2).reshape(out.shape).astype(xs[0].dtype)  # type: ignore[arg-type]
+
+
+def _patches_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
+    axes, many = axes_of(out.shape), len(a["window"])
+    index, guard = _positions(t[0], a, axes[2 + many :], axes[2 : 2 + many])
+    return Comprehension(axes, Read(t[0].dtype, 0, (aff(axes[0].name), aff(axes[1].name), *index), guard))
+
+
+register(
+    Op(
+        "patches",
+        (1, 1),
+        _patches_infer,
+        _patches_reference,
+        _patches_meaning,
+        attrs={**WINDOW, "window": ...},
+        doc="[batch, channels, window, places]: the element that each place's window reads, 0 outside of x",
     )
 )
 

@@ -1,0 +1,66 @@
+"""Convolutions of any form where the cube unit takes none of it: products of what the windows read, on the model of Ascend's cores."""
+
+from __future__ import annotations
+
+import pytest
+
+import autocomp
+from autocomp.simulate.ascend_model import COMPILER
+from autocomp.simulate.program import simulated
+from tests.helpers import fresh
+from tests.helpers.device_graphs import conv, graph
+
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
+LINE = graph({"x": "f16[1, 19, 70]", "w": "f16[5, 19, 3]"},
+             "%0 = conv(x, w, strides=[1], lo=[1], hi=[1], dilations=[1], groups=1)")  # fmt: skip
+BODY = graph({"x": "f32[1, 5, 6, 7, 8]", "w": "f32[4, 5, 3, 3, 3]"},
+             "%0 = conv(x, w, strides=[1, 1, 1], lo=[1, 1, 1], hi=[1, 1, 1], dilations=[1, 1, 1], groups=1)")  # fmt: skip
+CASES = {
+    "odd": conv("f16[1, 17, 11, 13]", "f16[10, 17, 3, 3]", 2, 1),
+    "whole fractals": conv("f16[2, 16, 9, 12]", "f16[8, 16, 3, 3]", 1, 1),
+    "single precision": conv("f32[1, 12, 9, 14]", "f32[9, 12, 3, 3]", 1, 1),
+    "groups": conv("f16[1, 32, 8, 10]", "f16[24, 16, 3, 3]", 1, 1, groups=2),
+    "a line": LINE,
+    "a body": BODY,
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("chip", ["310p", "950pr"])
+def test_convolutions_are_products_of_patches(case, chip):
+    program = autocomp.optimize(CASES[case], target=f"ascend:{chip}")
+    with simulated(program):
+        program.verify(seed=fresh.seed())
+
+
+@pytest.mark.parametrize(("chip", "times"), [("310p", 4), ("950pr", 10)])
+def test_products_of_patches_are_many_times_faster(chip, times):
+    """The only other form of a convolution with border there goes element after element."""
+    text = conv("f16[1, 40, 14, 15]", "f16[36, 40, 3, 3]", 1, 1)
+    with_patches, alone = (autocomp.optimize(text, target=f"ascend:{chip}", without=w) for w in ([], ["convolution/product-of-*"]))
+    assert times * with_patches.predicted < alone.predicted
+    assert "patches" in with_patches.source() or "pad" in with_patches.source()
+
+
+@needs_compiler
+@pytest.mark.parametrize("chip", ["310p", "950pr"])
+def test_products_of_bytes_are_products_of_floats(chip):
+    text = graph({"x": "i8[37, 65]", "w": "i8[65, 48]", "s": "f32[48]"},
+                 '%0 = cast(x, to="i32")\n%1 = cast(w, to="i32")\n%2 = matmul(%0, %1)\n%3 = cast(%2, to="f32")\n%4 = mul(%3, s)')
+    program = autocomp.optimize(text, target=f"ascend:{chip}")
+    slow = autocomp.optimize(text, target=f"ascend:{chip}", without=["quantised/*as-floats"])
+    assert 3 * program.predicted < slow.predicted
+    with simulated(program):
+        program.verify(seed=fresh.seed())
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f16", "f32", "i8", "bool", "i32"])
+def test_rows_are_put_in_order_before_they_are_turned(dtype):
+    """No tile of x[c, b, a] has rows that lie side by side both in memory and in the result."""
+    text = graph({"x": f"{dtype}[9, 70, 90]"}, "%0 = transpose(x, perm=[2, 1, 0])")
+    program = autocomp.optimize(text, target="ascend:910b1")
+    assert len(program.kernels) == 2 and "instruction scalar" not in program.source()
+    with simulated(program):
+        program.verify(seed=fresh.seed())
