@@ -6,10 +6,11 @@ JOBS ?= 2
 HOURS ?= 1
 TORCH ?=
 
-.PHONY: help demo test cover test-fast tools lint fmt bench golden docs soak clean
+.PHONY: help demo test test-all cover test-fast tools lint fmt bench golden docs soak clean
 help:
 	@echo "make demo            optimise ResNet-50 for this CPU, run it, compare with float64 and onnxruntime"
 	@echo "make test            lint, types, all tests; the last line says which were left out, and why"
+	@echo "make test-all        the same with the cases that repeat another on another chip (minutes longer)"
 	@echo "make cover           the same with lines of the package that no test reaches (half as long again)"
 	@echo "make test TORCH=1    the same with torch, whose front end is tested too (what CI runs)"
 	@echo "make test-fast       lint and the quick tests: data, legality, tile programs, docs"
@@ -45,6 +46,9 @@ lint: $(VENV)/.test
 
 test: $(VENV)/$(if $(TORCH),.torch,.test) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-all: $(VENV)/$(if $(TORCH),.torch,.test) lint
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m ""
 
 cover: $(VENV)/.torch
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov=autocomp --cov-report=term:skip-covered

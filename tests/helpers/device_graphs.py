@@ -248,6 +248,8 @@ OFF_GRID = {  # shapes that no benchmark has: between its sizes, odd ones, strid
     "off_transpose": graph({"x": "f16[321, 333]"}, "%0 = transpose(x, perm=[1, 0])"),
 }  # fmt: skip
 GRAPHS = ELEMENTS | ROWS | PRODUCTS | CONVOLUTIONS | ATTENTION | OFF_GRID
+# the chip on which each is always compiled and run, by turns: printers share most of what they print
+HOMES = {name: ("cuda:a100", "cuda:h200", "maca:c500")[i % 3] for i, name in enumerate(GRAPHS)}
 
 
 @cache

@@ -14,9 +14,10 @@ from autocomp.ir.types import DTYPES, DType
 from autocomp.simulate.ascend_model import AscendExecutor
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-TARGETS = ["cpu", "cuda:h200", "maca:c500"]
+TARGETS = ["cpu", *GPUS]
 CPU_HAS = [d for d in DTYPES.values() if not (d.is_float and d.bits == 8)]  # fp8 is for GPUs
 
 

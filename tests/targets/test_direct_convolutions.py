@@ -8,6 +8,7 @@ import autocomp
 from autocomp.egraph import printable
 from autocomp.simulate.simt_model import COMPILER
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 from tests.targets.test_on_cpu_model import check
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -28,7 +29,7 @@ DIRECT = {
 }
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 @pytest.mark.parametrize("name", DIRECT)
 def test_threads_fold_the_windows_of_few_channels(name, target, model, tmp_path):
     program = autocomp.optimize(DIRECT[name], target=target, without=["convolution/winograd-channels-last"])

@@ -13,7 +13,8 @@ from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dtype_of
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import GRAPHS, WAVES, WAVES_SCHEDULE, gemm, graph, prepared, printed
+from tests.helpers.device_graphs import GRAPHS, HOMES, WAVES, WAVES_SCHEDULE, gemm, graph, prepared, printed
+from tests.helpers.repeats import repeats
 from tests.helpers.schedules import by_hand
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
@@ -38,18 +39,10 @@ def statements(program) -> list[str]:
     return [s.text.partition("*/")[2] for s in program.printed.values()]
 
 
-@pytest.mark.parametrize(("name", "target"), [(n, ("cuda", "maca")[i % 2]) for i, n in enumerate(GRAPHS)])
+@pytest.mark.parametrize(("name", "target"), [(n, t) if HOMES[n] == t else repeats(n, t, of="the same graph on another chip")
+                                              for n in GRAPHS for t in TARGETS])  # fmt: skip
 def test_kernels_compute_their_graph(name, target, model, tmp_path):
-    """On every chip of the target whose schedules differ; every other graph on the one target, whose printer the other shares but for the
-    width of a wave."""
-    seen: list[list[str]] = []
-    for t in TARGETS:
-        if t.startswith(target):
-            program = printed(name, t)
-            if statements(program) not in seen:
-                (folder := tmp_path / t.replace(":", "_")).mkdir()
-                check(program, model, folder)
-            seen.append(statements(program))
+    check(printed(name, target), model, tmp_path)
 
 
 @pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
@@ -136,8 +129,8 @@ def feed_at(program, n: int):
     }
 
 
-@pytest.mark.parametrize("target", ["cuda", "maca"])
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize(("name", "target"), [(n, t) if i % 2 == k else repeats(n, t, of="the same graph on the other target")
+                                              for i, n in enumerate(NAMED) for k, t in enumerate(("cuda", "maca"))])  # fmt: skip
 def test_named_dimensions_at_any_value(name, target, model, tmp_path):
     """On every chip of the target whose kernels differ."""
     seen: list[list[str]] = []

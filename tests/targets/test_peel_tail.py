@@ -12,6 +12,7 @@ import autocomp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 RULE = "directives/peel-tail"
 BODY = "%a = tanh(x)\n%out = mul(%a, y)"
@@ -23,7 +24,7 @@ def widths(text: str) -> set[int]:
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 @pytest.mark.parametrize(("shape", "other", "dtype", "wide"), [
     ((4097,), (4097,), "f16", 8), ((1,), (1,), "f16", 0), ((7,), (7,), "f16", 0), ((17, 301), (17, 301), "f16", 8),
     ((5003,), (1,), "f16", 8), ((2055,), (2055,), "f32", 4),
@@ -73,7 +74,7 @@ def test_what_is_not_peeled_moves_no_vector_that_an_end_may_cut(model, tmp_path)
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 @pytest.mark.parametrize(("rows", "width", "schedule", "first"), [
     (3, 1003, "tile i0 1 | threads 128", 7), (5, 2999, "tile i0 1 | threads 128", 23), (4, 127, "tile i0 2 | threads 128", 1),
     (3, 1003, "tile i0 2 | threads 128", 15), (2, 1022, "tile i0 1 | threads 128", 6), (3, 100, "tile i0 1 | threads 128", 0),

@@ -10,6 +10,7 @@ from autocomp.ir.affine import aff
 from autocomp.ir.masks import tiles_inside
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 M, N, K = 150, 201, 70
 
@@ -28,7 +29,7 @@ OTHERS = "%5 = where(%4, const(0.5, f32), %0)"
 SCALED = "%a = gelu(%0)\n%b = mul(%a, const(3, f32))\n%c = where(%4, %b, const(0.5, f32))\n%5 = add(%c, const(1, f32))"
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 @pytest.mark.parametrize(("test", "by", "tail"), [("ge", 0, "%5 = where(%4, %0, const(0.5, f32))"), ("lt", 3, OTHERS), ("le", -40, SCALED),
                                                   ("gt", 900, SCALED)], ids=str)  # fmt: skip
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")

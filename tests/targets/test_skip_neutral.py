@@ -9,6 +9,7 @@ import autocomp
 from autocomp.ir.types import DTYPES
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 ATOMICS = ["scattering/*-by-atomics"]
 SHAPES = [((7, 300, 150), "f32", "i64"), ((33, 1027, 65), "f16", "i32"), ((5, 40, 2), "bf16", "i64")]
@@ -19,7 +20,7 @@ def scattered(rows: int, columns: int, updates: int, dtype: str = "f32", index: 
     return graph(inputs, '%0 = scatter_nd(x, at, u, reduction="add")\n%1 = relu(%0)')
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 @pytest.mark.parametrize(("shape", "dtype", "index"), SHAPES, ids=str)
 @pytest.mark.parametrize("rows_of_block", [1, 4])
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")

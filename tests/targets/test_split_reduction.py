@@ -24,6 +24,7 @@ from autocomp.tile.derive import derive
 from autocomp.tile.meaning import run
 from tests.helpers import fresh
 from tests.helpers.device_graphs import attention, gemm, graph
+from tests.helpers.repeats import repeats
 from tests.helpers.schedules import by_hand
 
 ROWS, LONG = 3, 1009
@@ -186,7 +187,7 @@ PRINTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["cuda:a100", "maca:c500"])
+@pytest.mark.parametrize("target", ["cuda:a100", repeats("maca:c500", of="cuda:a100, whose parts it shares")])
 @pytest.mark.parametrize("name", PRINTED)
 def test_printed_in_parts(name, target, model, tmp_path):
     text, schedule = PRINTED[name]
