@@ -12,6 +12,7 @@ from onnx.backend.base import Backend, BackendRep
 from autocomp import optimize
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx import ValueNeeded, load_onnx
+from autocomp.frontends.onnx.data import CODED
 from autocomp.ir.node import Graph
 from autocomp.ir.types import TensorType, dtype_of
 from autocomp.runtime.program import Program
@@ -50,7 +51,8 @@ class AutocompRep(BackendRep):
         arrays: dict[str, np.ndarray] = {}
         for name, value in values.items():
             if isinstance(value, np.ndarray):
-                arrays[name] = value
+                codes = next((c for c in CODED.values() if c.numpy == value.dtype), None)
+                arrays[name] = value if codes is None else codes.of(value)
             for k, element in enumerate(value if isinstance(value, list) else ()):
                 arrays[f"{name}[{k}]"] = element
         fixed, graph = self._graph(values, arrays)
@@ -115,7 +117,8 @@ def _collected(out: Mapping[str, np.ndarray], declared: onnx.ValueInfoProto) -> 
     """An output as the model declares it: a tensor, its elements as a list, or nothing."""
     name = declared.name
     if name in out:
-        return out[name]
+        codes = CODED.get(declared.type.tensor_type.elem_type)
+        return out[name] if codes is None else codes.array(out[name])
     elements: list[np.ndarray] = []
     while f"{name}[{len(elements)}]" in out:
         elements.append(out[f"{name}[{len(elements)}]"])

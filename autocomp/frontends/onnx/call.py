@@ -13,7 +13,7 @@ from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.onnx.constants import Constants
 from autocomp.frontends.onnx.data import tensor_array
 from autocomp.frontends.onnx.model import Model
-from autocomp.frontends.onnx.scope import Scope, Value
+from autocomp.frontends.onnx.scope import Coded, Scope, Value
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Node
 from autocomp.ir.types import Dim, DType, Sym, TensorType
@@ -71,7 +71,14 @@ class Call:
             self.broken(f"has no operand {i}; it has {len(self.inputs)}")
         if isinstance(v, list):
             self.broken(f"operand {i} is a sequence where a tensor is needed")
+        if isinstance(v, Coded):
+            self.refuse(f"element type {v.codes.name} of operand {i} is not computed with", hint="cast it before, or dequantise it")
         return v
+
+    def coded(self, i: int) -> Coded | None:
+        """Operand i where its element type is one that the op table does not have."""
+        v = self.inputs[i] if i < len(self.inputs) else None
+        return v if isinstance(v, Coded) else None
 
     def maybe(self, i: int) -> Node | None:
         """Operand i as a tensor, None if it is absent."""

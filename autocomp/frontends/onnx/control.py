@@ -12,7 +12,7 @@ from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.constants import ValueNeeded
 from autocomp.frontends.onnx.loops import backwards, looped
 from autocomp.frontends.onnx.registry import lower
-from autocomp.frontends.onnx.scope import Value
+from autocomp.frontends.onnx.scope import Coded, Value
 from autocomp.frontends.onnx.shapes import cut, reshape
 from autocomp.ir.node import Node
 from autocomp.ir.ops.loops import ENDLESS
@@ -165,6 +165,8 @@ def _counted(c: Call, body: GraphProto, trips: Dim, carried: Sequence[Value]) ->
 
 
 def _tensor(c: Call, v: Value) -> Node:
+    if isinstance(v, Coded):
+        c.refuse(f"element type {v.codes.name} is not carried by its body", hint="cast it before")
     if not isinstance(v, Node):
         c.refuse("its body gives a sequence where a tensor is needed")
     return v

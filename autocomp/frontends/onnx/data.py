@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -38,7 +39,38 @@ DTYPE_OF_ONNX: dict[int, DType] = {
     TP.UINT64: U64,
     TP.BOOL: BOOL,
 }
-FOUR_BITS = {TP.INT4: I8, TP.UINT4: U8}  # the types that hold the numbers of constants of four bits
+
+
+@dataclass(frozen=True)
+class Codes:
+    """An element type of ONNX that the op table does not have, and the type `held` of its codes, one an element: of integers the numbers
+    themselves, of floats their bits."""
+
+    name: str
+    number: int  # ONNX's
+    numpy: np.dtype
+    bits: int
+    held: DType
+
+    @property
+    def is_float(self) -> bool:
+        return self.name.startswith("float")
+
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """An array of this type as its codes."""
+        return array.view(np.uint8) if self.is_float else array.astype(self.held.numpy)
+
+    def array(self, codes: np.ndarray) -> np.ndarray:
+        """The array that has these codes."""
+        return codes.view(self.numpy) if self.is_float else codes.astype(self.numpy)
+
+
+_CODED = {"INT4": ("int4", 4, I8), "UINT4": ("uint4", 4, U8), "INT2": ("int2", 2, I8), "UINT2": ("uint2", 2, U8),
+          "FLOAT4E2M1": ("float4_e2m1fn", 4, U8), "FLOAT8E4M3FNUZ": ("float8_e4m3fnuz", 8, U8),
+          "FLOAT8E5M2FNUZ": ("float8_e5m2fnuz", 8, U8), "FLOAT8E8M0": ("float8_e8m0fnu", 8, U8)}  # fmt: skip
+CODED = {getattr(TP, n): Codes(n.lower(), getattr(TP, n), np.dtype(getattr(ml_dtypes, as_numpy)), bits, held)
+         for n, (as_numpy, bits, held) in _CODED.items() if hasattr(TP, n) and hasattr(ml_dtypes, as_numpy)}  # fmt: skip
+"""By ONNX's number; those that the installed onnx and ml_dtypes have."""
 ONNX_OF_DTYPE = {d: code for code, d in DTYPE_OF_ONNX.items()}
 
 _TYPED_FIELD = {
@@ -115,26 +147,25 @@ def tensor_loader(
     return dtype, shape, lambda: _decode(t, dtype, shape, field)
 
 
-def four_bit_loader(
+def coded_loader(
     t: onnx.TensorProto, folder: Path | None, where: str, raw: Raw | None = None
 ) -> tuple[DType, tuple[int, ...], Callable[[], np.ndarray]]:
-    """`tensor_loader` of a tensor of FOUR_BITS, whose bytes hold two elements each, the first one in the low bits."""
-    shape = declared_shape(t, where)
-    count = math.prod(shape)
+    """`tensor_loader` of the codes of a tensor of CODED: bytes hold as many as find room, the first one in the low bits."""
+    shape, codes = declared_shape(t, where), CODED[t.data_type]
+    count, bits = math.prod(shape), codes.bits
     packed = onnx.TensorProto()
     packed.CopyFrom(t)
     packed.data_type = TP.UINT8
     del packed.dims[:]
-    packed.dims.append((count + 1) // 2)
+    packed.dims.append(-(-count * bits // 8))
     _, _, load = tensor_loader(packed, folder, where, raw)
-    dtype = FOUR_BITS[t.data_type]  # type: ignore[index]
+    unused = 8 - bits
 
     def numbers() -> np.ndarray:
-        pairs = load()
-        low_first = np.stack([pairs << 4, pairs & 0xF0], axis=-1).reshape(-1)[:count].view(dtype.numpy)
-        return (low_first >> 4).reshape(shape)  # of signed numbers the sign stays
+        high = np.stack([load() >> at << unused for at in range(0, 8, bits)], axis=-1).reshape(-1)[:count].view(codes.held.numpy)
+        return (high >> unused).reshape(shape)  # of signed numbers the sign stays
 
-    return dtype, shape, numbers
+    return codes.held, shape, numbers
 
 
 def tensor_array(t: onnx.TensorProto, folder: Path | None, where: str) -> np.ndarray:

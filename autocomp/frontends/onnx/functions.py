@@ -9,7 +9,7 @@ import onnx
 from autocomp.errors import ModelError
 from autocomp.frontends.onnx.call import Call
 from autocomp.frontends.onnx.data import ONNX_OF_DTYPE
-from autocomp.frontends.onnx.scope import Scope, Value
+from autocomp.frontends.onnx.scope import Coded, Scope, Value
 from autocomp.ir.node import Node
 
 AP = onnx.AttributeProto
@@ -73,19 +73,19 @@ def _types(call: Call) -> list[bytes]:
     out = []
     for v in call.inputs:
         t = onnx.TypeProto()
-        if isinstance(v, Node):
+        if isinstance(v, (Node, Coded)):
             _describe(t.tensor_type, v)
         elif isinstance(v, list):
-            if not v or not isinstance(v[0], Node):
+            if not v or not isinstance(v[0], (Node, Coded)):
                 call.refuse("works on a sequence that has no tensors", hint="export the model without it")
             _describe(t.sequence_type.elem_type.tensor_type, v[0])
         out.append(t.SerializeToString())
     return out
 
 
-def _describe(t: onnx.TypeProto.Tensor, x: Node) -> None:
-    """Write x's type into an ONNX tensor type."""
-    t.elem_type = ONNX_OF_DTYPE[x.type.dtype]
+def _describe(t: onnx.TypeProto.Tensor, v: Node | Coded) -> None:
+    """Write a tensor's type into an ONNX tensor type."""
+    t.elem_type, x = (v.codes.number, v.node) if isinstance(v, Coded) else (ONNX_OF_DTYPE[v.type.dtype], v)
     for d in x.type.shape:
         dim = t.shape.dim.add()
         if isinstance(d, int):

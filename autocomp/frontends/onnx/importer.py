@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +15,18 @@ from autocomp.budget import NODES
 from autocomp.errors import AutocompError, ModelError, UnsupportedOp
 from autocomp.frontends.onnx import functions
 from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.codes import laid_out
 from autocomp.frontends.onnx.constants import Constants
-from autocomp.frontends.onnx.data import FOUR_BITS, Raw, dtype_named, four_bit_loader, tensor_loader
+from autocomp.frontends.onnx.data import CODED, Codes, Raw, coded_loader, dtype_named, tensor_loader
 from autocomp.frontends.onnx.model import MAX_GRAPH_DEPTH, ONNX_DOMAINS, Model
 from autocomp.frontends.onnx.refused import REFUSED
-from autocomp.frontends.onnx.registry import LOWERINGS, ORT
-from autocomp.frontends.onnx.scope import Scope, Value
+from autocomp.frontends.onnx.registry import LOWERINGS
+from autocomp.frontends.onnx.scope import Coded, Scope, Value
 from autocomp.frontends.sizes import unknown_dims
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import Dim, Sym, TensorType, can_be_named
 
-NUMBERS_OF = (("DequantizeLinear", ""), ("DequantizeLinear", ORT), ("Cast", ""))  # operators to which only the value of an operand matters
 MAX_TENSOR_BYTES = 2**42
 """The most that one tensor of a model may take; beyond it (no machine holds 4 TiB) a declared shape is not believed."""
 
@@ -80,8 +80,9 @@ class Importer:
             raise ModelError("has no outputs", where=f"model '{self.model.name}'")
         for o in g.output:
             value = self._output(o, scope)
-            elements = [(o.name, value)] if isinstance(value, Node) else [(f"{o.name}[{k}]", e) for k, e in enumerate(value or ())]
-            for name, node in elements:
+            elements = [(f"{o.name}[{k}]", e) for k, e in enumerate(value or ())] if isinstance(value, list | None) else [(o.name, value)]
+            for name, element in elements:
+                node = element.node if isinstance(element, Coded) else element
                 if not isinstance(node, Node):
                     raise UnsupportedOp("is a sequence of sequences or of absent values", where=f"output '{o.name}'",
                                         hint="output its tensors one by one")  # fmt: skip
@@ -93,14 +94,15 @@ class Importer:
     def _initializers(self, g: onnx.GraphProto, scope: Scope, raw: Mapping[int, Raw] | None = None) -> None:
         """Bind initializers to parameters, but those of inputs that the caller gives a type or a value: they are what these default to.
         Large ones, whose data are outside of the message, are read when they are needed."""
-        raw, numbers = raw or {}, _read_as_numbers(g)
+        raw = raw or {}
         for i, t in enumerate(g.initializer):
             where = f"initializer '{t.name}'"
             if not t.name:
                 raise ModelError("has no name", where="initializer")
             if g is self.model.proto.graph and t.name in self.inputs:
                 continue
-            loader = four_bit_loader if t.name in numbers else tensor_loader
+            codes = CODED.get(t.data_type)
+            loader = tensor_loader if codes is None else coded_loader
             dtype, shape, load = loader(t, self.model.folder, where, raw.get(i))
             if shape == ():
                 node = self.constants.node(load(), t.name)
@@ -108,7 +110,7 @@ class Importer:
                 lazy = t.data_location == onnx.TensorProto.EXTERNAL or i in raw
                 node = self.builder.param(self.fresh(t.name), load if lazy else load(), TensorType(dtype, shape))
             self.locations.setdefault(node, where)
-            scope.values[t.name] = node
+            scope.values[t.name] = node if codes is None else Coded(node, codes)
         for s in g.sparse_initializer:
             raise UnsupportedOp(
                 "sparse initializers are not supported", where=f"initializer '{s.values.name}'", hint="store the tensor densely"
@@ -121,6 +123,9 @@ class Importer:
         given = self.inputs.get(v.name)
         if isinstance(given, (list, tuple)):
             return [self._given(f"{v.name}[{k}]", e, where) for k, e in enumerate(given)]
+        codes = CODED.get(v.type.tensor_type.elem_type) if kind == "tensor_type" else None
+        if isinstance(given, np.ndarray) and codes is not None and given.dtype == codes.numpy:
+            return Coded(self._given(v.name, codes.of(given), where), codes)
         if isinstance(given, (np.ndarray, TensorType)):
             return self._given(v.name, given, where)
         if kind == "optional_type" and v.name in self.inputs:
@@ -134,7 +139,7 @@ class Importer:
                 where=where,
                 hint=f"give its elements' types: load_onnx(model, inputs={{'{v.name}': [TensorType(F32, (1, 3)), ...]}})",
             )
-        return self._declared(v, where)
+        return self._declared(v, where, codes)
 
     def _given(self, name: str, given: np.ndarray | TensorType, where: str) -> Node:
         """An input whose value or type the caller gave."""
@@ -144,10 +149,10 @@ class Importer:
         self.locations[node] = where
         return node
 
-    def _declared(self, v: onnx.ValueInfoProto, where: str) -> Node:
-        """An input with the type that the model declares."""
+    def _declared(self, v: onnx.ValueInfoProto, where: str, codes: Codes | None) -> Node | Coded:
+        """An input with the type that the model declares; one of `codes` comes as these."""
         t = v.type.tensor_type
-        dtype = dtype_named(t.elem_type, where)
+        dtype = dtype_named(t.elem_type, where) if codes is None else codes.held
         if not t.HasField("shape"):
             raise UnsupportedOp(
                 "declares no shape",
@@ -157,7 +162,7 @@ class Importer:
         shape = tuple(self._dim(d, f"{v.name}_{i}", where) for i, d in enumerate(t.shape.dim))
         node = self.builder.input(v.name, _believed(TensorType(dtype, shape), where))
         self.locations[node] = where
-        return node
+        return node if codes is None else Coded(node, codes)
 
     def _dim(self, d: Any, unnamed: str, where: str) -> Dim:
         """An int, or a symbol bounded as `dims` says (an int fixes it, a pair bounds it, a Sym is taken as it is)."""
@@ -260,7 +265,7 @@ class Importer:
         if key in self.functions:
             return functions.expand(call, self.functions[key], key)
         if key in LOWERINGS:
-            out = LOWERINGS[key](call)
+            out = laid_out(call, LOWERINGS[key]) if any(isinstance(v, Coded) for v in call.inputs) else LOWERINGS[key](call)
             values = out if isinstance(out, tuple) else (out,)
             if call.n_outputs > len(values):
                 call.refuse(f"names {call.n_outputs} outputs; only {len(values)} are supported")
@@ -276,6 +281,8 @@ class Importer:
         )
 
     def _fold(self, v: Value, name: str) -> Value:
+        if isinstance(v, Coded):
+            return Coded(self.constants.fold(v.node, self.fresh(name)), v.codes) if name else v
         return self.constants.fold(v, self.fresh(name)) if isinstance(v, Node) and name else v
 
     # ---- services for lowerings
@@ -320,25 +327,6 @@ class Importer:
 
 def _domain(name: str) -> str:
     return "" if name in ONNX_DOMAINS else name
-
-
-def _nodes(g: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Those of a graph and of graphs inside it."""
-    for n in g.node:
-        yield n
-        for a in n.attribute:
-            for inside in (a.g, *a.graphs):
-                yield from _nodes(inside)
-
-
-def _read_as_numbers(g: onnx.GraphProto) -> set[str]:
-    """Constants of four bits whose own type matters to nobody: they are dequantised or cast, and nothing else (a quantisation has its zero
-    point's type)."""
-    names = {t.name for t in g.initializer if t.data_type in FOUR_BITS} - {v.name for v in (*g.input, *g.output)}
-    for n in _nodes(g) if names else ():
-        if (n.op_type, _domain(n.domain)) not in NUMBERS_OF:
-            names.difference_update(n.input)
-    return names
 
 
 def _believed(t: TensorType, where: str) -> TensorType:

@@ -6,8 +6,10 @@ import numpy as np
 from ml_dtypes import finfo
 
 from autocomp.frontends.onnx.call import Call
-from autocomp.frontends.onnx.data import dtype_named
+from autocomp.frontends.onnx.codes import converted, numbers
+from autocomp.frontends.onnx.data import CODED, Codes, dtype_named
 from autocomp.frontends.onnx.registry import LOWERINGS, lower
+from autocomp.frontends.onnx.scope import Coded, Value
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL, F32, F64, FLOATS_8, DType
 
@@ -128,14 +130,18 @@ def identity(c: Call):
 
 
 @lower("Cast")
-def cast_op(c: Call) -> Node:
-    return _converted(c, dtype_named(c.int_attr("to"), c.where))
+def cast_op(c: Call) -> Value:
+    code = c.int_attr("to")
+    return _converted(c, CODED[code] if code in CODED else dtype_named(code, c.where))
 
 
-def _converted(c: Call, to: DType) -> Node:
+def _converted(c: Call, to: DType | Codes) -> Value:
     """The operand as `to`. What lies beyond the range of 8-bit floats is their largest number, unless `saturate` is 0."""
-    x = c.x()
-    return cast(c, in_range(c, x, to) if c.int_attr("saturate", 1) else x, to)
+    x, saturate = c.coded(0) or c.x(), bool(c.int_attr("saturate", 1))
+    if isinstance(to, Codes):
+        return converted(c, x, to, saturate)
+    x = numbers(c, x) if isinstance(x, Coded) else x
+    return cast(c, in_range(c, x, to) if saturate else x, to)
 
 
 def in_range(c: Call, x: Node, to: DType) -> Node:
@@ -159,8 +165,9 @@ def bit_cast(c: Call) -> Node:
 
 
 @lower("CastLike")
-def cast_like(c: Call) -> Node:
-    return _converted(c, c.x(1).type.dtype)
+def cast_like(c: Call) -> Value:
+    like = c.coded(1)
+    return _converted(c, c.x(1).type.dtype if like is None else like.codes)
 
 
 @lower("Clip")

@@ -6,14 +6,16 @@ import numpy as np
 
 from autocomp.budget import check_table
 from autocomp.frontends.onnx.call import Call
+from autocomp.frontends.onnx.codes import coded, numbers
 from autocomp.frontends.onnx.contractions import centred, convolve, zero_point
-from autocomp.frontends.onnx.data import dtype_named
+from autocomp.frontends.onnx.data import CODED, dtype_named
 from autocomp.frontends.onnx.pointwise import cast, in_range
 from autocomp.frontends.onnx.registry import lower
 from autocomp.frontends.onnx.resize import chosen
+from autocomp.frontends.onnx.scope import Coded
 from autocomp.frontends.onnx.shapes import reshape
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, FLOATS_8, I32, U8, DType
+from autocomp.ir.types import F32, FLOATS_8, I8, I32, U8, DType
 
 QUANTISED = ("i8", "u8", "i16", "u16")
 
@@ -23,7 +25,11 @@ def saturated(c: Call, y: Node, to: DType) -> Node:
     if to.name not in QUANTISED:
         c.refuse(f"quantises to {to}; quantised types are {', '.join(QUANTISED)}", hint="export with 8 or 16 bits")
     limits = np.iinfo(to.numpy)
-    return cast(c, c.op("min", c.op("max", y, float(limits.min)), float(limits.max)), to)
+    return _limited(c, y, limits.min, limits.max, to)
+
+
+def _limited(c: Call, y: Node, least: int, most: int, to: DType) -> Node:
+    return cast(c, c.op("min", c.op("max", y, float(least)), float(most)), to)
 
 
 def _spread(c: Call, v: Node, x: Node) -> Node:
@@ -43,27 +49,34 @@ def _spread(c: Call, v: Node, x: Node) -> Node:
 
 
 @lower("QuantizeLinear")
-def quantize_linear(c: Call) -> Node:
-    x, scale, zero = c.x(0), c.x(1), c.maybe(2)
-    code = c.int_attr("output_dtype", 0)
-    to = zero.type.dtype if zero is not None else dtype_named(code, c.where) if code else U8
+def quantize_linear(c: Call) -> Node | Coded:
+    x, scale, narrow = c.x(0), c.x(1), c.coded(2)
+    zero, code = narrow.node if narrow is not None else c.maybe(2), c.int_attr("output_dtype", 0)
+    codes = narrow.codes if narrow is not None else CODED.get(code) if zero is None else None
+    to = zero.type.dtype if zero is not None else codes.held if codes is not None else dtype_named(code, c.where) if code else U8
     given = c.int_attr("precision", 0)
     wide = dtype_named(given, c.where) if given else scale.type.dtype if scale.type.dtype.is_float else F32
     y = c.op("div", cast(c, x, wide), _spread(c, cast(c, scale, wide), x))
+    if codes is not None and codes.is_float:
+        return coded(c, y, codes, bool(c.int_attr("saturate", 1)))
     if to in FLOATS_8:  # whose zero points are 0
         return cast(c, in_range(c, y, to) if c.int_attr("saturate", 1) else y, to)
     y = c.op("round", y)
     y = cast(c, y, F32) if y.type.dtype.bits < 32 else y
     if zero is not None:
         y = c.op("add", y, cast(c, _spread(c, zero, x), y.type.dtype))
+    if codes is not None:
+        least = -(2 ** (codes.bits - 1)) if to == I8 else 0
+        return Coded(_limited(c, y, least, least + 2**codes.bits - 1, to), codes)
     return saturated(c, y, to)
 
 
 @lower("DequantizeLinear")
 def dequantize_linear(c: Call) -> Node:
-    x, scale, zero = c.x(0), c.x(1), c.maybe(2)
+    narrow, scale, shift = c.coded(0), c.x(1), c.coded(2)
+    x, zero = c.x(0) if narrow is None else numbers(c, narrow), c.maybe(2) if shift is None else shift.node
     code = c.int_attr("output_dtype", 0)
-    if x.type.dtype in FLOATS_8:
+    if x.type.dtype.is_float:  # whose zero points are 0
         y = x
     else:
         y, zero = cast(c, x, I32), zero_point(c, zero)

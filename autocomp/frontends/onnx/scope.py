@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autocomp.frontends.onnx.data import Codes
 from autocomp.ir.node import Node
 
-Value = Node | list["Value"] | None
+
+@dataclass(frozen=True)
+class Coded:
+    """A tensor of an element type that the op table does not have, by its codes. It is no Node: an operator that does not ask for
+    such tensors refuses them (`Call.x`)."""
+
+    node: Node
+    codes: Codes
+
+
+Value = Node | Coded | list["Value"] | None
 """What a name stands for: a tensor, a sequence of known length, or an absent optional."""
 
 
