@@ -46,6 +46,7 @@ def kernel_graph(c: Cover, s: Subject, graph: Graph) -> KernelGraph:
                           body=tuple(sorted(cut.heavy if len(cut.heavy) > 1 else cut.nodes)),
                           feeds=_feeds(s, cut) if len(cut.heavy) > 1 else (),
                           factors=tuple((h, n) for h in sorted(cut.heavy) for n in _factors(s, cut, h)),
+                          forms=tuple(n for n in cut.nodes if len(cut.nodes) == 1 and len(s.by_class[s.nodes[n].cls]) > 1),
                           apart=tuple(t for h in sorted(cut.heavy) for t in _apart(s, cut, h)),
                           contracts=tuple(h for h in sorted(cut.heavy) if s.nodes[h].form.kind == "contract"),
                           turned=tuple(t for h in sorted(cut.heavy) for t in _turned(s, cut, h, readers)),

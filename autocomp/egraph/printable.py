@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from autocomp.budget import Effort, cover_effort
@@ -64,7 +65,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     shared = shared or Shared()
     found = _Found(rules, chip, options, trace, admit, memo, issued, shared.schedules)
     effort = cover_effort(len(frozen.graph.nodes()))
-    others: dict[frozenset[int], frozenset[frozenset[int]]] = {}  # single nodes that a cover does without, and what it did without before
+    others = _Others(chip)
     for tried in range(COVERS + MORE):
         if tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules)):
             break
@@ -75,18 +76,16 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         except UnsupportedOp as e:
             if found.best is None:
                 raise found.first or e from None
-            if not others:
+            if not others.asked:
                 break
-            without = others[next(reversed(others))]  # nothing else is that node's value
+            without = others.taken_back()
         else:
             refused = found.take(calls)
             avoided = refused | found.dear(calls)
         if not refused and avoided <= without and found.best:
             avoided = _copied_on(found.best[1], found.schedules)  # the last, since there may be no other form
-            alone = next((w for w in _alone(found.best[1], found.schedules) if w not in others), None) if avoided <= without else None
-            if alone is not None:
-                others[alone] = without
-                avoided = {alone}
+            if avoided <= without:
+                avoided = others.next(found.best[1], found.schedules, without)
         if not refused and avoided <= without:
             break
         without |= avoided
@@ -184,18 +183,46 @@ def _by_elements(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]
     return any(schedules[c.kernel.signature][0].instruction == SCALAR for c, _ in _worth(calls, schedules))
 
 
-def _alone(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> list[frozenset[int]]:
-    """Single nodes that are kernels which compute element after element for a good part of the program, the dearest first: another form
-    of their values may be several kernels, each of which looks no cheaper."""
-    slow = [(s, c) for c, s in _worth(calls, schedules) if schedules[c.kernel.signature][0].instruction == SCALAR and len(c.body) == 1]
-    return [frozenset(c.body) for _, c in sorted(slow, key=lambda x: -x[0])]
+@dataclass
+class _Others:
+    """Single operations that go element after element, or on an NPU take much longer than the cover counted, of whose values the graph has
+    other forms, perhaps of several kernels, each of which looks no cheaper. Covers do without all of them, and where there is no such
+    cover without one after the other, the dearest first. `asked`: those that the last cover does without; `before`: what it did without
+    else."""
+
+    chip: Chip
+    tried: set[frozenset[int]] = field(default_factory=set)
+    asked: set[frozenset[int]] = field(default_factory=set)
+    before: frozenset[frozenset[int]] = frozenset()
+    single: bool = False
+
+    def next(self, calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]],
+             without: frozenset[frozenset[int]]) -> set[frozenset[int]]:  # fmt: skip
+        """What the next cover does without, too."""
+        dearest = sorted(_worth(calls, schedules, 0.0), key=lambda x: -x[1])
+        most = DEAR if "vector_cores" in self.chip.limits else inf
+        slow = [frozenset((n,)) for c, s in dearest for n in c.forms
+                if schedules[c.kernel.signature][0].instruction == SCALAR or s - self.chip.launch > most * c.expected]  # fmt: skip
+        new = [w for w in slow if w not in self.tried]
+        self.asked = set(new[:1] if self.single else new)
+        self.tried |= self.asked
+        self.before = without
+        return self.asked
+
+    def taken_back(self) -> frozenset[frozenset[int]]:
+        """Some of the last ones' values have no other form that is printed."""
+        if len(self.asked) > 1:
+            self.single = True
+            self.tried -= self.asked
+        self.asked = set()
+        return self.before
 
 
-def _worth(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> list[tuple[Call, float]]:
+def _worth(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], part: float = WORTH) -> list[tuple[Call, float]]:
     """Calls whose schedules take a good part of what all that have some take, and their seconds."""
     own = [(c, schedules[c.kernel.signature][1].seconds) for c in calls.calls if c.kernel.signature in schedules]
     total = sum(s for _, s in own)
-    return [(c, s) for c, s in own if s >= WORTH * total]
+    return [(c, s) for c, s in own if s >= part * total]
 
 
 def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:

@@ -104,6 +104,7 @@ class Call:
     `factors`: (a contraction, a node that makes a factor of it) of each; a cover may store these and keep the rest of the kernel.
     `apart`: (a contraction, a node through which it reads a factor: a transposition, a cast) of each, or the contraction alone where it
     reads through none and the graph has other forms of it (a convolution whose channels come first); covers without them have others.
+    `forms`: the node of a body of one operation of whose value the graph has other forms.
     `contracts`: its contractions; a cover without one has other forms of what it makes (factors that no copy fills up).
     `turned`: (a contraction, a transposition of what is made of its result) of each in the graph, where the body has one of them; without
     them transpositions are kernels of their own.
@@ -124,6 +125,7 @@ class Call:
     of: Kernel | None = None
     body: tuple[int, ...] = field(default=(), compare=False)
     feeds: tuple[int, ...] = field(default=(), compare=False)
+    forms: tuple[int, ...] = field(default=(), compare=False)
     factors: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     apart: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     contracts: tuple[int, ...] = field(default=(), compare=False)

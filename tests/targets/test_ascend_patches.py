@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import autocomp
+from autocomp.egraph import printable
 from autocomp.simulate.ascend_model import COMPILER
 from autocomp.simulate.program import simulated
 from tests.helpers import fresh
@@ -64,3 +65,14 @@ def test_rows_are_put_in_order_before_they_are_turned(dtype):
     assert len(program.kernels) == 2 and "instruction scalar" not in program.source()
     with simulated(program):
         program.verify(seed=fresh.seed())
+
+
+def test_all_convolutions_of_a_program_become_products(monkeypatch):
+    """More of them than covers are tried, and none a tenth of the program's time."""
+    monkeypatch.setattr(printable, "COVERS", 9)
+    monkeypatch.setattr(printable, "MORE", 0)
+    inputs = {"x": "f32[1, 12, 9, 14]", **{f"w{i}": f"f32[12, 12, {2 + i % 2}, {1 + i // 2}]" for i in range(8)}}
+    line = "%{0} = conv({1}, w{0}, strides=[1, 1], lo=[0, 0], hi=[{2}, {3}], dilations=[1, 1], groups=1)"
+    body = "\n".join(line.format(i, f"%{i - 1}" if i else "x", 1 + i % 2, i // 2) for i in range(8))
+    program = autocomp.optimize(graph(inputs, body), target="ascend:950pr")
+    assert "instruction scalar" not in program.source()
