@@ -91,6 +91,25 @@ def test_pools_of_drawn_windows(out):
         np.testing.assert_array_equal(got, want.numpy())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_the_next_number(dtype):
+    """To the last bit, in generated code: subnormal numbers, powers of two, what overflows, zeros, infinities and NaN."""
+    info = torch.finfo(dtype)
+    g = torch.Generator().manual_seed(0)
+    power = torch.arange(int(np.log2(info.smallest_normal)) - 60, int(np.log2(info.max)) + 1).double()
+    drawn = (1 + torch.rand(len(power), 3, generator=g).double()) * 2 ** power[:, None]
+    x = torch.cat([2**power, drawn.flatten(), torch.tensor([0.0, info.max, INF, NAN, info.smallest_normal]).double()]).to(dtype)
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    x = torch.cat([x, -x, (x.abs().nan_to_num(0).clamp(1e-40).view(bits) - 1).view(dtype)])
+    y = torch.cat([torch.full_like(x, INF), torch.full_like(x, -INF), torch.zeros_like(x), x, torch.full_like(x, NAN)])
+    x = x.repeat(5)
+    want = torch.nextafter(x, y)
+    got = autocomp.optimize(Apply(torch.nextafter).eval(), target="cpu", example_inputs=(x, y))(x, y)
+    odd = torch.isnan(want)
+    assert torch.equal(torch.isnan(got), odd)
+    assert torch.equal(got[~odd].view(bits), want[~odd].view(bits))
+
+
 def test_compiled():
     def f(x, p, u):
         return (S.i0e(x), S.i1(x), S.ndtri(p), *torch.frexp(x), torch.mode(x.round(), 1)[0], torch.nonzero_static(x > 1, size=30),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import ceil, exp, factorial, inf, log, pi, prod, sqrt
 from typing import Any
 
+from ml_dtypes import finfo
+
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
@@ -291,3 +293,29 @@ def _frexp(c: Call, a: Node) -> tuple[Node, Node]:
     m = c.op("mul", m, c.op("where", c.op("lt", x, number(0)), number(-0.5), number(0.5)))
     m = c.op("where", special, x, m)
     return c.cast(m, a.type.dtype), c.op("where", special, whole(0), c.op("add", e, whole(1)))
+
+
+@row("nextafter")
+def _nextafter(c: Call, a: Any, b: Any) -> Node:
+    """The next number of the type from a towards b, by a sum that rounds to it: x +- u (1 + 2 u) |x|, u half the distance from 1 to the next;
+    where that product would have too few digits, of x / u; of numbers with the least distance, x +- that. Rump, Zimmermann, Boldo,
+    Melquiond, Computing predecessor and successor in rounding to nearest, BIT 49, 2009."""
+    x, y, wide = _pair(c, a, b)
+    assert c.out is not None
+    d, info = c.out.dtype, finfo(c.out.dtype.numpy)
+    u, least, most = float(info.eps) / 2, float(info.smallest_subnormal), float(info.max)
+    number = lambda v: c.b.const(v, wide)
+    size = c.op("abs", x)
+    small, scaled = c.op("lt", size, number(least / u)), c.op("lt", size, number(least / u**2 / 2))
+    factor = c.op("where", scaled, number(1 / u), number(1.0))
+    at = c.op("mul", x, factor)
+    step = c.op("mul", c.op("abs", at), number(u * (1 + 2 * u)))
+    at, step = c.op("where", small, x, at), c.op("where", small, number(least), step)
+    moved = c.op("where", c.op("gt", y, x), c.op("add", at, step), c.op("sub", at, step))
+    back = c.op("where", c.op("and", scaled, c.op("not", small)), number(u), number(1.0))
+    moved = c.op("mul", c.cast(c.cast(moved, d), wide), back)
+    below = c.op("lt", x, number(0))
+    moved = c.op("where", c.op("and", c.op("eq", moved, number(0)), below), number(-0.0), moved)
+    moved = c.op("where", c.op("isinf", x), c.op("where", below, number(-most), number(most)), moved)
+    odd = c.op("or", c.op("isnan", x), c.op("isnan", y))
+    return _result(c, c.op("where", odd, c.op("add", x, y), c.op("where", c.op("eq", x, y), y, moved)))
