@@ -297,7 +297,7 @@ def _frexp(c: Call, a: Node) -> tuple[Node, Node]:
 
 @row("nextafter")
 def _nextafter(c: Call, a: Any, b: Any) -> Node:
-    """The next number of the type from a towards b, by a sum that rounds to it: x +- u (1 + 2 u) |x|, u half the distance from 1 to the next;
+    """The next number of the type from a towards b, by a sum that rounds to it: x +- u (1 + 2 u) |x|, u half the step behind 1;
     where that product would have too few digits, of x / u; of numbers with the least distance, x +- that. Rump, Zimmermann, Boldo,
     Melquiond, Computing predecessor and successor in rounding to nearest, BIT 49, 2009."""
     x, y, wide = _pair(c, a, b)
