@@ -7,7 +7,7 @@ _RANDOM = ("draws random numbers", "pass the random tensor as an input")
 _ENSEMBLE = ("is a classical-ML operator", "keep it outside the tensor program")
 
 REFUSED: dict[tuple[str, str], tuple[str, str]] = {
-    **{("", n): _STRINGS for n in ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch", "TfIdfVectorizer")},
+    **{("", n): _STRINGS for n in ("StringNormalizer", "StringConcat", "StringSplit", "RegexFullMatch")},
     **{("", n): _SHAPE for n in ("NonZero", "Unique", "NonMaxSuppression")},
     **{("", n): _RANDOM for n in ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")},
     ("", "ImageDecoder"): ("decodes compressed images", "decode before the model"),
