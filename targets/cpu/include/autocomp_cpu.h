@@ -255,7 +255,14 @@ AC_INLINE vf vf_strided_where(vm m, const float *p, long s) {
   return r;
 }
 #if AC_AVX2
-AC_INLINE vf vf_strided_n(const float *p, long s, long n) { return vf_strided_where(vi_iota() < vi_set((int32_t)n), p, s); }
+AC_INLINE vf vf_strided_n(const float *p, long s, long n) {
+  if (__builtin_constant_p(s) && s == 2) { /* masks of a known n are constants */
+    const vi at = {0, AC_LANES, 1, AC_LANES, 2, AC_LANES, 3, AC_LANES}, end = vi_set((int32_t)(n < AC_LANES ? n : AC_LANES));
+    __m256 x = _mm256_maskload_ps(p, (__m256i)(at < end)), y = _mm256_maskload_ps(p + 8, (__m256i)(at + 4 < end));
+    return (vf)_mm256_permute4x64_pd((__m256d)_mm256_shuffle_ps(x, y, 0x88), 0xd8);
+  }
+  return vf_strided_where(vi_iota() < vi_set((int32_t)n), p, s);
+}
 #else
 AC_INLINE vf vf_strided_n(const float *p, long s, long n) { vf r = {0}; for (long l = 0; l < n; l++) r[l] = p[l * s]; return r; }
 #endif
