@@ -86,8 +86,18 @@ AC_INLINE void ac_put16(void *p, __m128i x, long n) {
 AC_INLINE uint64_t ac_apart8(const uint8_t *p, long step, uint32_t k) {
   uint64_t x = 0;
   if (k == 255 && __builtin_constant_p(step) && step == 2) { /* the second number ends with the last byte that is wanted */
-    __m128i two = _mm_set_epi64x((int64_t)(ac_read8(p + 7) >> 8), (int64_t)ac_read8(p));
+    __m128i last = _mm_srli_epi64(_mm_loadl_epi64((const __m128i *)(p + 7)), 8);
+    __m128i two = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)p), last);
     return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(_mm_and_si128(two, _mm_set1_epi16(255)), two));
+  }
+  if (k && __builtin_constant_p(step) && step == 2) {
+    int first = __builtin_ctz(k), n = __builtin_popcount(k), bytes = 2 * n - 1;
+    if (k >> first == (1u << n) - 1) { /* a run, as the borders of an image leave: from its first byte to its last */
+      const uint8_t *q = p + 2 * first;
+      __m128i two = _mm_cvtsi64_si128((int64_t)ac_get_bytes(q, bytes < 8 ? bytes : 8));
+      if (bytes > 8) two = _mm_insert_epi64(two, (int64_t)ac_get_bytes(q + 8, bytes - 8), 1);
+      return (uint64_t)_mm_cvtsi128_si64(_mm_packus_epi16(_mm_and_si128(two, _mm_set1_epi16(255)), two)) << 8 * first;
+    }
   }
   for (; k; k &= k - 1) x |= (uint64_t)p[__builtin_ctz(k) * step] << 8 * __builtin_ctz(k);
   return x;
