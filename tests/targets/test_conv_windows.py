@@ -50,9 +50,9 @@ CASES = {
     "halos that share their zeros": ((5, 7, 7), 64, 64, (3, 3), 1, 1, (2, 7, 7, 64), {"persistent": True}),
     "wide halos that share their zeros": ((3, 6, 6), 64, 64, (3, 5), 2, 1, (2, 8, 6, 64), {"persistent": True}),
     "rows that fill no instruction": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"persistent": True}),
-    "rows for two warpgroups": ((3, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"workers": 2}),
+    "rows for two warpgroups": ((2, 14, 14), 64, 64, (3, 3), 1, 1, (1, 14, 14, 64), {"workers": 2}),
     "warpgroups that take turns": ((3, 9, 13), 64, 64, (3, 3), 1, 1, (1, 4, 13, 64), {"persistent": True, "workers": 2, "ping_pong": True}),
-    "three that take turns": ((4, 14, 14), 128, 64, (3, 3), 1, 1, (1, 4, 14, 64), {"persistent": True, "workers": 3, "ping_pong": True}),
+    "three that take turns": ((2, 14, 14), 128, 64, (3, 3), 1, 1, (1, 4, 14, 64), {"persistent": True, "workers": 3, "ping_pong": True}),
     "one row of taps": ((2, 7, 30), 64, 64, (1, 3), 1, 1, (1, 4, 30, 64), {}),
 }
 

@@ -17,7 +17,7 @@ from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.tile import meaning
 from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
-from tests.helpers.device_graphs import attention, graph
+from tests.helpers.device_graphs import attention, graph, prepared
 from tests.helpers.goldens import four_warpgroups
 from tests.helpers.schedules import by_hand
 
@@ -65,7 +65,7 @@ def feed_of(kind: str) -> dict[str, np.ndarray]:
                           ("causal", 2, False, 1), ("grows", 2, True, 2), ("causal", 1, False, 2), ("masked", 2, False, 2),
                           ("low", 2, True, 2), ("later", 2, True, 2), ("even", 2, True, 2)])  # fmt: skip
 def test_a_base_that_lags_gives_the_same_result(kind, workers, stay, overlap, model, tmp_path):
-    program = autocomp.optimize(attention(1, 2, ROWS, 64, causal=kind == "causal", mask=kind == "masked"), target="cuda:h200")
+    program = prepared(attention(1, 2, ROWS, 64, causal=kind == "causal", mask=kind == "masked"), "cuda:h200")
     kernel = program.calls.calls[0].kernel
     source = program.target.emit(kernel, lagging(kernel, workers, stay, overlap))
     assert "ac_any" in source.text
