@@ -37,9 +37,10 @@ Sizes = Mapping[str, int]  # of a tile along every axis, whole ones too; or how 
 
 def store_apart(near: int, far: int, depth: int, lanes: int, times: int) -> bool:
     """Should lanes run along `far` columns, whose results lie apart, rather than along `near` ones side by side? Where they fill so much
-    more of the vectors that it pays for `times` accesses of every result lane by lane."""
+    more of the vectors that it pays for `times` accesses of every result lane by lane, and for walking the other factor's steps of depth,
+    each of which is a line of its own."""
     full = lambda n: n / (-(-n // lanes) * lanes)
-    return depth / (2 * lanes) * (1 / full(near) - 1 / full(far)) > constant("lane_clocks") * times
+    return depth / (2 * lanes) * (1 / full(near) - 1 / full(far) - constant("walked_lines")) > constant("lane_clocks") * times
 
 
 def read_where_it_lies(step: int, bytes_: float, walks: int, whole: bool) -> bool:

@@ -268,8 +268,8 @@ def test_what_follows_windows_runs_in_the_vectors_of_their_columns():
 
 
 def test_without_its_rule_rows_of_results_are_stored_lane_by_lane_and_the_price_knows():
-    """Channels fill the lanes that 7 x 7 pixels do not: the directive `turned_store` has a rule, a line in the trace and a price."""
-    text = "graph g\ninput x: f32[1, 256, 7, 7]\nparam w: f32[240, 256, 1, 1] = random(3)\n"
+    """Channels fill the lanes that 5 x 5 pixels do not: the directive `turned_store` has a rule, a line in the trace and a price."""
+    text = "graph g\ninput x: f32[1, 512, 5, 5]\nparam w: f32[240, 512, 1, 1] = random(3)\n"
     text += "%0 = conv(x, w, strides=[1, 1], lo=[0, 0], hi=[0, 0], dilations=[1, 1], groups=1)\noutput y = %0\n"
     whole, less = (autocomp.optimize(text, threads=1, without=w) for w in ((), ["directives/turned-rows"]))
     (used,) = (e for e in whole.trace.of("directive") if e.data["directive"] == "turned_store")
