@@ -41,6 +41,10 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructi
             calls += n / turns / max(1, prod(size(x) for x in _along(a) if x in extent))
     if d.calls > 1 and d.pieces and d.pieces[-1].element < F32:
         elements += d.pieces[-1].bytes / d.pieces[-1].element
+    if d.folds:  # rows of words lie side by side when they are folded, as many as a block has at least
+        rows = prod(size(x) for x in d.grid)
+        padded = -(-rows // of["npu_turned_rows"]) * of["npu_turned_rows"] / rows
+        elements += d.folds * (padded * (of["word_steps"] + of["npu_turned"]) - of["word_steps"])
     points, along = d.rows
     return Instructions(elements, calls, points / size(along) if along else 0.0)
 

@@ -13,7 +13,7 @@ from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Map, Reduce, f
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import I32, dim_hint
+from autocomp.ir.types import BOOL, I32, dim_hint
 
 
 @dataclass
@@ -22,7 +22,8 @@ class Operations:
     `vector`, what factors of a product save that are computed in fewer bytes; `making`: of `vector` and `special`, what computes
     factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
     `special`, in those of an exponential, where no unit computes them; `calls`: instructions of a vector unit for a tile, by maps and
-    folds; `beside`: elements of those by which it makes functions; `rows`: those that integers name, and the axis along them."""
+    folds; `beside`: elements of those by which it makes functions; `folds`: words that sums take; `rows`: those that integers name, and
+    the axis along them."""
 
     vector: float = 0.0
     special: float = 0.0
@@ -35,6 +36,7 @@ class Operations:
     making: tuple[float, float] = (0.0, 0.0)
     calls: float = 0.0
     beside: float = 0.0
+    folds: float = 0.0
     rows: tuple[float, str] = (0.0, "")
     products: list[tuple[float, frozenset[str]]] = field(default_factory=list)
     dtype: str = "f32"  # of the last product's factors
@@ -79,7 +81,7 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     unit = SCALAR[e.fn].unit
     vector, special = points * (unit == "vector"), points * (unit == "special")
     out.vector, out.special, out.wide = out.vector + vector, out.special + special, out.wide + vector * e.wide
-    calls = made_by("byte" if e.fn == "cast" and e.dtype.bytes == 1 and e.operands[0].dtype.is_float else e.fn if e.dtype.is_float else "")
+    calls = _instructions(e)
     out.calls, out.beside = out.calls + calls, out.beside + points * (calls - (unit != "free"))
     out.steps += special * (_steps(e) / SCALAR["exp"].steps)
     sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
@@ -87,6 +89,14 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     if made:
         out.making = out.making[0] + vector, out.making[1] + special
         out.spared += vector * (1 - min(F32, e.dtype.bytes) / F32)
+
+
+def _instructions(e: Map) -> float:
+    """Instructions of an NPU's vector unit that make an operation."""
+    of = e.operands[0].dtype if e.operands else e.dtype
+    if e.dtype == BOOL and len(e.operands) == 2 and of in (BOOL, I32):
+        return constant("npu_truths") if of == BOOL else constant("npu_compared_words")
+    return made_by("byte" if e.fn == "cast" and e.dtype.bytes == 1 and of.is_float else e.fn if e.dtype.is_float else "")
 
 
 def _steps(e: Map) -> int:
@@ -107,7 +117,8 @@ def _weights(out: Operations, e: Reduce, weights: int) -> None:
 def _reduce(out: Operations, e: Reduce, points: int) -> None:
     picked = constant("npu_picked") if MONOIDS[e.monoid].pick else 1.0
     out.calls, out.beside = out.calls + picked, out.beside + points * (picked - 1)
-    out.words += points * (e.dtype == I32 and e.monoid == "add")
+    if e.dtype == I32 and e.monoid in ("sum", "prod"):
+        out.words, out.folds = out.words + points, out.folds + points
     units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
     special = points * units.count("special")
     out.vector, out.special, out.steps = out.vector + points * units.count("vector"), out.special + special, out.steps + special

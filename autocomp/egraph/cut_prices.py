@@ -17,7 +17,7 @@ from autocomp.egraph.factors import Factors, Moves, factors_of, prologue, repeat
 from autocomp.egraph.forms import Form
 from autocomp.egraph.held import Held
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
-from autocomp.ir.types import dim_hint
+from autocomp.ir.types import I32, dim_hint
 
 SCAN = 2**15  # elements of a row that one block scans: 32 of each of 1024 threads, as tiling/gpu-scan has it
 TURN, TURN_THREADS = 4096, 512  # elements of a longer row that a block scans in a turn, and its threads (tiling/gpu-scan-in-turns)
@@ -98,6 +98,8 @@ class Prices:
         if f.running and f.inner and self._vectors:  # along lanes no instruction folds what is in front of each
             steps = f.running / 2 * (chip.numbers["scalar_read"] + chip.numbers["scalar_step"])
             return f.out.elements * min(steps, chip.limits["tile"] * chip.clock) / self._vectors / chip.clock * chip.vector["f32"]
+        if self._vectors and f.kind == "reduce" and f.out.dtype == I32:  # sums of words are of halves
+            return f.vector * chip.numbers["word_steps"]
         scans = "serial_scans" in chip.features or ("scans" in chip.features and (f.running <= SCAN or f.inner))
         if not f.running or not scans:
             return f.vector if chip.runs_blocks or not f.wide else f.vector + f.wide * (chip.lanes() - 1)
