@@ -95,9 +95,9 @@ def test_chains_of_products(shape):
     assert error < 2e-6 and (len(program.kernels) == 1) == (min(k, n) <= 16)
 
 
-@pytest.mark.parametrize(("c", "o", "size", "apart"), [(1024, 96, 7, True), (64, 96, 7, False), (1024, 64, 16, False)])
+@pytest.mark.parametrize(("c", "o", "size", "apart"), [(1024, 96, 5, True), (64, 96, 7, False), (1024, 64, 16, False)])
 def test_lanes_run_along_channels_where_an_image_fills_too_few(c, o, size, apart):
-    """49 results fill 77 % of four vectors: long sums take whole vectors of channels and store them apart; 256 fill all."""
+    """25 results fill 78 % of four vectors: long sums take whole vectors of channels and store them apart; 256 fill all."""
     rng, b = np.random.default_rng(0), Builder("pointwise")
     x = b.input("x", TensorType(F32, (1, c, size, size)))
     w = b.param("w", (rng.standard_normal((o, c, 1, 1)) / c**0.5).astype("f4"))
