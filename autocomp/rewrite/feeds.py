@@ -1,5 +1,6 @@
-"""Values for the tensors of an instance: small whole numbers, any numbers, large and tiny ones (subnormal, or with a reciprocal that
-overflows), zeros of both signs, infinities, NaN; integers over the whole range of their type; floats beside the ends of integer types."""
+"""Values for the tensors of an instance: whole numbers near 0, any numbers, large, small and tiny ones (subnormal, or with a reciprocal
+that overflows), zeros of both signs, infinities, NaN; integers over the whole range of their type; floats beside the ends of integer
+types."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
 SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST, FULL, DENSE = "shifted", "scaled", "edges", "ties", "tiny", "largest", "full", "dense"
+SMALL = "small"
 EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY, LARGEST)
-LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY)
+LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY, SMALL)
 HALVED = (4, 8, 11, 11, 24, 24)  # digits of f8e4m3, bf16, f16 and f32 with the one in front
 DYADIC = (WHOLE, HALVES)  # sums and products of a few of them are not rounded
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
@@ -82,6 +84,8 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
     if kind == LARGEST:  # twice these overflow, or just do not
         largest = np.sign(x) * float(ml_dtypes.finfo(dtype.numpy).max) * rng.choice((1.0, 0.75, 0.5, 0.25), shape)
         return np.where(rng.random(shape) < density, largest, x)
+    if kind == SMALL and dtype.bits > 8:  # beside them 1 is large: what is added to it and taken off again has lost its digits
+        return x * 2.0 ** rng.integers(-12, -7)
     if kind == TINY:
         info = ml_dtypes.finfo(dtype.numpy)
         ends = log2(float(info.smallest_subnormal)), log2(float(info.smallest_normal)) + 2
