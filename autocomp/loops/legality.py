@@ -59,7 +59,11 @@ def verdict(nest: LoopNest, reassociate: bool = True) -> Verdict:
         with counted():
             return _verdict(nest, reassociate)
     except OverBudget:
-        return Verdict(False, why=f"not proved: over budget, more than {effort.OPERATIONS} operations of isl")
+        return Verdict(False, why=_over_budget())
+
+
+def _over_budget() -> str:
+    return f"not proved: over budget, more than {effort.OPERATIONS} operations of isl"
 
 
 def _verdict(nest: LoopNest, reassociate: bool) -> Verdict:
@@ -70,9 +74,17 @@ def _verdict(nest: LoopNest, reassociate: bool) -> Verdict:
         bad_relaxed = _first_violation(nest, relaxed(nest.statements, nest.origin))
         if bad_relaxed is None and not _unsplit_reduction(nest):
             return Verdict(True, reassociates=True)
-    bad = bad_relaxed or _first_violation(nest, dependences(nest.statements, nest.origin).order)
-    assert bad is not None, "pairs that touch one cell are dependences, or follow from some"
-    return Verdict(False, witness=_witness(nest, *bad()))
+
+    def find() -> Witness | str:
+        try:
+            with counted():
+                bad = bad_relaxed or _first_violation(nest, dependences(nest.statements, nest.origin).order)
+                assert bad is not None, "pairs that touch one cell are dependences, or follow from some"
+                return _witness(nest, *bad())
+        except OverBudget:
+            return _over_budget()
+
+    return Verdict(False, find=find)
 
 
 def _unsplit_reduction(nest: LoopNest) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from autocomp.forks import kept_property
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,18 @@ class Witness:
 @dataclass(frozen=True)
 class Verdict:
     """`ok`, else a `witness` (order) or a `why` (structure). `reassociates`: right only because a reduction's monoid may
-    be regrouped, so floating point results may differ in the last bits."""
+    be regrouped, so floating point results may differ in the last bits. `find` gives the witness, which takes longer than the answer:
+    it is called once somebody asks; a text where it was not found within isl's limit."""
 
     ok: bool
-    witness: Witness | None = None
     why: str = ""
     reassociates: bool = False
+    find: Callable[[], Witness | str] | None = field(default=None, compare=False, repr=False)
+
+    @kept_property
+    def witness(self) -> Witness | str | None:
+        """Two iterations whose order is broken; of a refusal by structure None."""
+        return self.find() if self.find is not None else None
 
     def __bool__(self) -> bool:
         return self.ok

@@ -13,7 +13,7 @@ from autocomp.loops.effort import OverBudget
 from autocomp.loops.nest import LoopNest, Rows, Statement
 from autocomp.loops.recurrences import recurrence_nest, recurrence_of
 from autocomp.loops.schedules import fused, legal_transform, scheduled, scheduled_recurrence
-from autocomp.loops.verdict import Instance, Verdict
+from autocomp.loops.verdict import Instance, Verdict, Witness
 
 MOST = 12  # moves that are asked
 LONGEST = 78  # characters of a line
@@ -106,10 +106,11 @@ def _moves(kernel: Kernel, nest: LoopNest) -> Iterator[dict[str, Any]]:
             answer = legal_transform(kernel, kind, of)
         except AutocompError as e:
             answer = Verdict(False, why=e.what)
-        if not answer.ok and answer.witness is None:
+        two = answer.witness
+        if not answer.ok and not isinstance(two, Witness):
             continue  # it says nothing of the order
         yield {"move": f"{kind} {', '.join(of)}", "ok": answer.ok, "text": str(answer),
-               "points": [_point(nest, x) for x in (answer.witness.first, answer.witness.second)] if answer.witness else []}  # fmt: skip
+               "points": [_point(nest, x) for x in (two.first, two.second)] if isinstance(two, Witness) else []}  # fmt: skip
 
 
 def _point(nest: LoopNest, x: Instance) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from autocomp.errors import IllegalTransform
 from autocomp.ir.affine import aff
 from autocomp.ir.body import Axis
 from autocomp.ir.schedule import Schedule
+from autocomp.loops import legality
 from autocomp.loops.legality import check, require
 from autocomp.loops.nest import Access, LoopNest, Rows, Statement
 from autocomp.loops.schedules import fused, legal, legal_transform
@@ -194,3 +195,14 @@ def test_scan_is_serial_in_time_and_free_across() -> None:
 def test_a_tile_has_elements(size):
     with pytest.raises(IllegalTransform, match=f"a tile of {size} elements"):
         Tile(("m", "n"), (8, size)).apply(MATMUL)
+
+
+def test_two_iterations_are_looked_for_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find them takes longer than to say no, and of most schedules that are refused nobody reads them."""
+    asked, found = list[LoopNest](), legality._witness
+    monkeypatch.setattr(legality, "_witness", lambda nest, *of: asked.append(nest) or found(nest, *of))
+    legality.verdict.cache_clear()
+    answer = check(carried(1, -1), [Interchange("i", "j")])
+    assert not answer and not asked
+    assert "must run before" in str(answer) and str(answer.witness) in str(answer)
+    assert len(asked) == 1
