@@ -90,6 +90,20 @@ def test_weights_that_two_rows_of_tiles_want_take_longer():
     assert once + 2 < twice < once + 6, (once, twice)
 
 
+TURNED = "%t = transpose(b, perm=[1, 0])\n%0 = matmul(a, %t)"
+
+
+@pytest.mark.parametrize("left, right, body", [("3249, 4137", "4137, 5585", "%0 = matmul(a, b)"), ("2050, 2501", "1777, 2501", TURNED)])
+def test_floats_of_odd_rows_are_copied_to_rows_of_whole_copies(left, right, body):
+    """3249 x 4137 x 5585 took 6410 us by copies of 4 bytes, 3625 with two copies of the factors and a cut behind, cuBLAS 3170 (H200,
+    2026-11-29)."""
+    text = graph({"a": f"f32[{left}]", "b": f"f32[{right}]"}, body)
+    one_by_one = autocomp.optimize(text, target="cuda:h200", without=("layout/pad-factors", "layout/pad-depth"))
+    whole = autocomp.optimize(text, target="cuda:h200")
+    assert len(one_by_one.kernels) == 1 and sum("pad" in k.name for k in whole.kernels) == 2
+    assert whole.predicted < one_by_one.predicted
+
+
 @pytest.mark.parametrize("columns, measured", [(255, 203.4), (4095, 114.8), (256, 0.0)])
 def test_rows_that_begin_anywhere_leave_in_parts_of_sectors(columns, measured):
     """Warpgroups with roles store those; warps' results leave through shared memory. Microseconds by roles: H100, 2026-11-28."""
