@@ -3,7 +3,7 @@
     together = (busiest ** n + lives ** n + memory ** n) ** (1 / n)
     time     = launch + together + apart * max(0, min(min(lives, memory) / beside, lives + memory - together))
 
-busiest  clocks that all blocks of a core take of its fullest pipe
+busiest  clocks that all blocks of a core take of its fullest pipe, or what L2 brings all cores
 lives    rounds of blocks that a core holds at once, times the clocks of one block, whose warps wait or keep a pipe busy in each phase
 beside   blocks that share a core: one alone waits, computes and stores while nothing else of its core is under way, but for its own loads
          and stores (`apart`, rounds_apart)
@@ -32,7 +32,7 @@ BY_SCHEDULER = ("fma", "integer", "special", "branch", "issue")  # pipes of whic
 class Rates:
     """What one core does in a clock, and clocks that results take. Warp instructions in a clock: `issue` of all kinds, `fma`, `multiply`
     (integers, addresses), `integer` (add, compare, select), `special` (and conversions), `branch`, `memory`; `matrix`: operations in a
-    clock; `fill`: bytes that come from L2. Clocks: `far` and `near` of a load that L2 or the core's own cache answers, `dram` that neither
+    clock; `fill`: bytes that L2 brings. Clocks: `far` and `near` of a load that L2 or the core's own cache answers, `dram` that neither
     does, then of the other kinds of `issue.WAITS`."""
 
     issue: float
@@ -66,7 +66,7 @@ def rates(chip: Chip) -> Rates:
         special=core(chip.special) / chip.lanes(),
         branch=n["branches"],
         memory=max(1.0, round(core(chip.memory("shared").bandwidth) / (F32 * chip.lanes()))),
-        fill=core(chip.memory("l2").bandwidth),
+        fill=n["core_near"] / chip.clock,
         cache=n["core_cache"],
         dram=chip.latency * chip.clock,
         far=n["l2_clocks"],
@@ -102,7 +102,8 @@ def time(w: Issued, chip: Chip) -> Cost:
     far = _load(w, chip, r, at_once)
     phases = _pipes(w, chip, r)
     pipes = {name: sum(p.turns * x for p, x in zip(w.phases, xs)) for name, xs in phases.items()}
-    pipes["cache fill"] = (min(w.asked, max(w.fetched, 0.0 if _held(w, chip, r, at_once) else w.asked)) + w.stored) / r.fill
+    through = _brought(w, chip, r, at_once) + w.stored
+    pipes["cache fill"] = through / r.fill
     pipes["stores"] = w.lines * of["stored_line"] + w.parts * (of["stored_part"] - of["stored_line"])
     pipes["block starts"] = max(of["starts"], of["warp_starts"] * w.threads / chip.lanes()) * chip.clock
     own = min(1.0, w.threads / chip.lanes() / of["schedulers"])  # warps stay with their scheduler
@@ -114,7 +115,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
     main = chip.memories[0]
     moved = w.read + w.written + twice + PARTIAL * w.partial * w.blocks
-    terms = {n: x * each / chip.clock for n, x in pipes.items()}
+    terms = {n: x * each / chip.clock for n, x in pipes.items()} | {"l2": through * w.blocks / of["l2_reads"]}
     fullest = max(terms, key=lambda n: terms[n])
     known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: moved / main.bandwidth}
     waits, moves = known["latency"], known[main.name]
@@ -160,9 +161,12 @@ def _pipes(w: Issued, chip: Chip, r: Rates) -> dict[str, list[float]]:
     return out
 
 
-def _held(w: Issued, chip: Chip, r: Rates, at_once: int) -> bool:
-    """Whether a core's cache holds what its blocks read: its memory less what they have of it as shared memory."""
-    return w.fetched * at_once <= r.cache - at_once * (w.shared + chip.shared_of_core[1] if w.shared else 0.0)
+def _brought(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:
+    """Bytes that L2 brings to a block: what is distinct once, and again the part of it that the core's cache does not hold until it is
+    asked for again. That cache is the core's memory less what its blocks have of it as shared memory."""
+    room = r.cache - at_once * (w.shared + chip.shared_of_core[1] if w.shared else 0.0)
+    held = min(1.0, max(0.0, room) / (w.fetched * at_once)) if w.fetched else 1.0
+    return w.fetched + (w.asked - w.fetched) * (1 - held) if w.asked > w.fetched else w.asked
 
 
 def _load(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:
@@ -170,7 +174,7 @@ def _load(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:
     brought = w.fetched * w.blocks
     new = min(1.0, w.read / brought) if brought else 1.0
     far = new * r.dram + (1 - new) * r.far
-    fresh = min(1.0, w.fetched / w.asked) if w.asked and _held(w, chip, r, at_once) else 1.0
+    fresh = _brought(w, chip, r, at_once) / w.asked if w.asked else 1.0
     return fresh * far + (1 - fresh) * r.near
 
 

@@ -3,7 +3,7 @@
 /*
  * matmul: matmul
  * schedule: tile i0 16, i1 32, r0 100 | stages 8 | threads 64 | turned_store
- * predicted: 6.23 us, bound by latency, 2% of the roofline
+ * predicted: 6.21 us, bound by latency, 2% of the roofline
  * rule: tiling/gpu-contract: the schedule
  *
  * kernel matmul(in0: f32[i0:100, r0:100], in1: f32[i1:150, r0:100] of in1[100, 150] at [r0, i1]) -> out0: f32[i0:100, i1:150]
