@@ -132,8 +132,8 @@ def test_memory_is_given_back():
         torch.cuda.synchronize()
         return torch.cuda.mem_get_info()[0]
 
-    before = use()
-    assert before - use() < 8 << 20
+    free = [use() for _ in range(5)]  # other processes take and give back memory too; what leaks is gone after every round
+    assert min(before - after for before, after in zip(free, free[1:])) < 8 << 20
 
 
 def test_tensors_that_are_more_than_their_memory_are_refused_or_computed():
