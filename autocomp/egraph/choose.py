@@ -250,12 +250,13 @@ class Counts:
 def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip, issued: Issues,
               counts: Counts) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
     """Candidates in the order of their prices once the best are counted. A candidate is counted only when none that is counted is cheaper
-    than its price by tiles: counts raise prices, but for those far above (`over_count`), which are not looked for. Once no counts are
-    left, the others stand behind as they were ranked."""
+    than the least that its own count may say: its price by tiles, which counts raise; where one of this kernel's was lowered
+    (`over_count`), as much less, and again by what is left between counts and lowered prices. Once no counts are left, the others stand
+    behind as they were ranked."""
     known: list[tuple[float, int, Cost, Candidate]] = []
-    read = demand.work.read
+    read, least = demand.work.read, 1.0
     for n, (cost, c) in enumerate(ranked):
-        while known and (known[0][0] <= cost.seconds or not counts.left):
+        while known and (known[0][0] <= least * cost.seconds or not counts.left):
             _, _, own, best = heappop(known)
             yield own, best
         if not counts.left:
@@ -263,6 +264,8 @@ def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candi
             continue
         counts.left -= 1
         own = counted(kernel, c.schedule, cost, chip, issued, read)
+        if own.seconds < cost.seconds:
+            least = min(least, own.seconds / cost.seconds / chip.numbers["over_count"])
         heappush(known, (own.seconds, n, own, c))
     yield from ((own, best) for _, _, own, best in sorted(known, key=lambda x: x[:2]))
 
