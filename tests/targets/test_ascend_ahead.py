@@ -99,7 +99,7 @@ def test_a_late_factor_has_a_slot_more_than_rounds_it_is_late():
     kernel = autocomp.optimize(attention(2, 128, 1024, 256), target=TARGET).calls.calls[0].kernel
     at = lambda stages: Schedule.make({"i0": 1, "i1": 64, "r1": 128}, softmax_overlap=1, stages=stages)
     assert "if (r1 >= 2)" in load_target(TARGET).emit(kernel, at(3)).text
-    with pytest.raises(DoesNotFit, match="slots of in2_t in l1: needs 4, has 1"):
+    with pytest.raises(DoesNotFit, match="4 slots of in2_t in l1 of a core: needs"):
         load_target(TARGET).emit(kernel, at(4))
 
 
