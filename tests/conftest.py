@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import ast
 import gc
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from functools import partial
@@ -89,6 +90,8 @@ def inputs_of_its_own():
 
 def pytest_configure(config):
     gc.disable()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells have it for what they start in the background: tests send it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") and not os.environ.get("AUTOCOMP_TEST_RUN"):
         config.stash[RUN] = os.environ["AUTOCOMP_TEST_RUN"] = tempfile.mkdtemp(prefix="autocomp-tests-")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # it costs every process that a test starts a third of its beginning

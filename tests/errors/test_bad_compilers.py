@@ -199,7 +199,7 @@ def test_an_interruption_ends_what_runs(tmp_path):
     begun = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
     begun.start()
     with pytest.raises(KeyboardInterrupt):
-        commands.run([SLEEP.split(), SLEEP.split()], tmp_path, where="here", jobs=2)
+        commands.run([SLEEP.split(), SLEEP.split()], tmp_path, where="here", limit=30, jobs=2)
     assert not left_behind()
 
 
