@@ -71,7 +71,7 @@ PARTS = {
     "two states": ({"x": "f32[9001, 37]"}, STATES, "split"),
     "a depth": ({"a": "bf16[16384, 19]", "b": "bf16[16384, 70]"}, DEPTH, "split-depth"),
     "keys": (KEYS, "%0 = matmul(q, k)\n%1 = softmax(%0, axes=[2])\n%2 = matmul(%1, v)", "split-keys"),
-    "a row": ({"a": "f16[1, 8192]", "b": "f16[8192, 96]"}, "%0 = matmul(a, b)", "split-depth"),
+    "a row": ({"a": "f16[1, 8192]", "b": "f16[8192, 96]"}, "%0 = matmul(a, b)", "split*"),
 }  # fmt: skip
 
 

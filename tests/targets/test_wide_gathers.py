@@ -129,7 +129,7 @@ def test_without_the_rule_each_element_is_read_alone_and_it_takes_longer():
     text = graph({"t": "f16[1556, 440]", "i": "i64[22727]"}, f"{ROWS}\n%y = mul(%0, const(2, f16))")
     whole, apart = (autocomp.optimize(text, target="cuda:h200", cache=False, tuned=False, without=w) for w in ((), (RULE,)))
     assert [widths(p.source().partition("*/")[2]) for p in (whole, apart)] == [{8}, set()]
-    assert whole.kernels[0].predicted < 0.85 * apart.kernels[0].predicted
+    assert whole.kernels[0].predicted < 0.9 * apart.kernels[0].predicted
     (said,) = [e for e in whole.trace.of("directive") if e.data["directive"] == "wide_gathers"]
     assert said.name == RULE and said.data["used"] and said.data["saves"] > 0
 
