@@ -250,9 +250,9 @@ class Counts:
 def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candidate]], chip: Chip, issued: Issues,
               counts: Counts) -> Iterator[tuple[Cost, Candidate]]:  # fmt: skip
     """Candidates in the order of their prices once the best are counted. A candidate is counted only when none that is counted is cheaper
-    than the least that its own count may say: its price by tiles, which counts raise; where one of this kernel's was lowered
-    (`over_count`), as much less, and again by what is left between counts and lowered prices. Once no counts are left, the others stand
-    behind as they were ranked."""
+    than the least that its own count may say: its price by tiles, which counts raise; where a count of this kernel lowered one to less
+    than half (`over_count`), as much less, and again by what is left between counts and lowered prices. Once no counts are left, the
+    others stand behind as they were ranked."""
     known: list[tuple[float, int, Cost, Candidate]] = []
     read, least = demand.work.read, 1.0
     for n, (cost, c) in enumerate(ranked):
@@ -264,7 +264,7 @@ def recounted(kernel: Kernel, demand: Demand, ranked: Iterator[tuple[Cost, Candi
             continue
         counts.left -= 1
         own = counted(kernel, c.schedule, cost, chip, issued, read)
-        if own.seconds < cost.seconds:
+        if 2 * own.seconds < cost.seconds:
             least = min(least, own.seconds / cost.seconds / chip.numbers["over_count"])
         heappush(known, (own.seconds, n, own, c))
     yield from ((own, best) for _, _, own, best in sorted(known, key=lambda x: x[:2]))

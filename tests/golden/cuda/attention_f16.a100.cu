@@ -2,8 +2,8 @@
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 64, i2 64, r1 32 | stages 2 | threads 128 | thread_partials | skip_masks
- * predicted: 12.29 us, bound by latency, 1% of the roofline
+ * schedule: tile i0 1, i1 64, i2 64, r1 128 | stages 3 | threads 128 | thread_partials | skip_masks
+ * predicted: 8.42 us, bound by latency, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 3, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
@@ -11,13 +11,13 @@
  *
  * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:3, i1:200, r0:64], in1: f16[i0:3, r0:64, r1:200] of in1[3, 200, 64] at [i0, r1, r0], in2: f16[i0:3, i2:64, r1:200] of in2[3, 200, 64] at [i0, r1, i2]) -> out0: f16[i0:3, i1:200, i2:64]
  * axes i0=3 i1=200 i2=64 r0=64 r1=200
- * tile i0=1 i1=64 r1=32
+ * tile i0=1 i1=64 r1=128
  * grid i0, i1
  *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38
  *   l: f32[i0, i1] fragment = fill 0.0
  *   o: f32[i0, i1, i2] fragment = fill 0.0
  *   in0_t: f16[i0, i1, r0] block = copy in0
- *   pipelined r1 stages=2
+ *   pipelined r1 stages=3
  *     in1_t: f16[i0, r0, r1] block = copy in1
  *     acc: f32[i0, i1, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
@@ -38,24 +38,24 @@
  *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
  *   store out0 = cast_t
  *
- * acc: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * acc: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * o: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
- * p_n: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p_n: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * m: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * l: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
- * acc_in: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * acc_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * m_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m_t2: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m1: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
- * p: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
- * p_in: reg (r1,1,2)(i1,8,2)(r1,8,4) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * r: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * cast_t: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * in0_t: shared, 8192 bytes f16, ring of 1
- * in1_t: shared, 4096 bytes f16, ring of 2
- * in2_t: shared, 4096 bytes f16, ring of 2
- * acc: mma.m16n8k16.f16, 1 x 4 a wave, 4 steps
- * o: mma.m16n8k16.f16, 1 x 8 a wave, 2 steps
+ * in1_t: shared, 16384 bytes f16, ring of 3
+ * in2_t: shared, 16384 bytes f16, ring of 3
+ * acc: mma.m16n8k16.f16, 1 x 16 a wave, 4 steps
+ * o: mma.m16n8k16.f16, 1 x 8 a wave, 8 steps
  */
 extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_sum(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
@@ -71,14 +71,14 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
   float m_2[2];
   float l[2];
   float o[32];
-  float acc[16];
-  float acc_in[16];
+  float acc[64];
+  float acc_in[64];
   float m_t[2];
   float m_t2[2];
   float m1[2];
-  float p[16];
-  float p_in[16];
-  float p_n[16];
+  float p[64];
+  float p_in[64];
+  float p_n[64];
   float r_2[32];
   float cast_t[32];
   #pragma unroll
@@ -100,76 +100,76 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
     ac_copy<16>(smem + 0 + c * 16, in0 + (i0_b*12800 + (i1_b + (row))*64 + (col)), i1_b + (row) < 200);
   }
   ac_commit();
-  for (int it = 0; it < 1; ++it) {
-    if (it < 7) {
-      const int r1_b = it * 32;
+  for (int it = 0; it < 2; ++it) {
+    if (it < 2) {
+      const int r1_b = it * 128;
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 8192 + it * 4096 + c * 16, in1 + (i0_b*12800 + (col) + (r1_b + (row))*64), r1_b + (row) < 200);
+        ac_copy<16>(smem + 8192 + it * 16384 + c * 16, in1 + (i0_b*12800 + (col) + (r1_b + (row))*64), r1_b + (row) < 200);
       }
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 16384 + it * 4096 + c * 16, in2 + (i0_b*12800 + (col) + (r1_b + (row))*64), r1_b + (row) < 200);
+        ac_copy<16>(smem + 57344 + it * 16384 + c * 16, in2 + (i0_b*12800 + (col) + (r1_b + (row))*64), r1_b + (row) < 200);
       }
     }
     ac_commit();
   }
-  for (int it = 0; it < 7; ++it) {
-    const int r1_b2 = it * 32;
-    ac_wait<0>();
+  for (int it = 0; it < 2; ++it) {
+    const int r1_b2 = it * 128;
+    ac_wait<1>();
     ac_sync();
-    const int ahead = it + 1;
-    if (ahead < 7) {
-      const int r1_b3 = ahead * 32;
+    const int ahead = it + 2;
+    if (ahead < 2) {
+      const int r1_b3 = ahead * 128;
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 8192 + ahead % 2 * 4096 + c * 16, in1 + (i0_b*12800 + (col) + (r1_b3 + (row))*64), r1_b3 + (row) < 200);
+        ac_copy<16>(smem + 8192 + ahead % 3 * 16384 + c * 16, in1 + (i0_b*12800 + (col) + (r1_b3 + (row))*64), r1_b3 + (row) < 200);
       }
       #pragma unroll
-      for (int q = 0; q < 2; ++q) {
+      for (int q = 0; q < 8; ++q) {
         const int c = threadIdx.x + q * 128;
         const int row = (c / 8), col = ac_chunk<128>(c / 8, c % 8) * 8;
-        ac_copy<16>(smem + 16384 + ahead % 2 * 4096 + c * 16, in2 + (i0_b*12800 + (col) + (r1_b3 + (row))*64), r1_b3 + (row) < 200);
+        ac_copy<16>(smem + 57344 + ahead % 3 * 16384 + c * 16, in2 + (i0_b*12800 + (col) + (r1_b3 + (row))*64), r1_b3 + (row) < 200);
       }
     }
     ac_commit();
-    const int slot = it % 2;
+    const int slot = it % 3;
     #pragma unroll
-    for (int r = 0; r < 16; ++r) {
+    for (int r = 0; r < 64; ++r) {
       acc[r] = 0.0f;
     }
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
-      unsigned fa[1][4], fb[4][2];
+      unsigned fa[1][4], fb[16][2];
       for (int m = 0; m < 1; ++m) {
         ac_ldmatrix4(fa[m], smem + 0 + ac_swizzle<128>(wave % 4 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       #pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 8192 + slot * 4096 + ac_swizzle<128>(0 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
+      for (int n = 0; n < 8; ++n) {
+        ac_ldmatrix4(fb[2 * n], fb[2 * n + 1], smem + 8192 + slot * 16384 + ac_swizzle<128>(0 + n * 16 + lane / 16 * 8 + lane % 8, (kk * 16 + lane / 8 % 2 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          ac_mma_f16(&acc[(m * 4 + n) * 4], fa[m], fb[n]);
+        for (int n = 0; n < 16; ++n) {
+          ac_mma_f16(&acc[(m * 16 + n) * 4], fa[m], fb[n]);
         }
       }
     }
-    if (-1*(r1_b2 + 31) + 199 >= 0) {
+    if (-1*(r1_b2 + 127) + 199 >= 0) {
       #pragma unroll
-      for (int r = 0; r < 16; ++r) {
+      for (int r = 0; r < 64; ++r) {
         acc_in[r] = acc[r];
       }
     }
     else {
       #pragma unroll
-      for (int r = 0; r < 16; ++r) {
+      for (int r = 0; r < 64; ++r) {
         acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
       }
     }
@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
       t[r] = -ac_inf<float>();
     }
     #pragma unroll
-    for (int r = 0; r < 16; ++r) {
+    for (int r = 0; r < 64; ++r) {
       t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], acc_in[r]);
     }
     #pragma unroll
@@ -207,18 +207,18 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
       l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
     }
     #pragma unroll
-    for (int r = 0; r < 16; ++r) {
+    for (int r = 0; r < 64; ++r) {
       p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    if (-1*(r1_b2 + 31) + 199 >= 0) {
+    if (-1*(r1_b2 + 127) + 199 >= 0) {
       #pragma unroll
-      for (int r = 0; r < 16; ++r) {
+      for (int r = 0; r < 64; ++r) {
         p_in[r] = p[r];
       }
     }
     else {
       #pragma unroll
-      for (int r = 0; r < 16; ++r) {
+      for (int r = 0; r < 64; ++r) {
         p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
       }
     }
@@ -228,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
       t2[r] = 0.0f;
     }
     #pragma unroll
-    for (int r = 0; r < 16; ++r) {
+    for (int r = 0; r < 64; ++r) {
       t2[(r / 2 % 2)] = (t2[(r / 2 % 2)] + p_in[r]);
     }
     #pragma unroll
@@ -240,21 +240,21 @@ extern "C" __global__ void __launch_bounds__(128) k_matmul_mul_softmax_weighted_
       o[r] = (o[r] * ac_exp_difference_half(m_2[(r / 2 % 2)], m1[(r / 2 % 2)]));
     }
     #pragma unroll
-    for (int r = 0; r < 16; ++r) {
+    for (int r = 0; r < 64; ++r) {
       p_n[r] = p_in[r];
     }
     #pragma unroll
-    for (int kk = 0; kk < 2; ++kk) {
+    for (int kk = 0; kk < 8; ++kk) {
       unsigned fa[1][4], fb[8][2];
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
         for (int q = 0; q < 4; ++q) {
-          fa[m][q] = ac_pair<f16>(p_n[(((m * 2 + kk) * 8 + 2 * q + 0) % 2) + (((m * 2 + kk) * 8 + 2 * q + 0) / 2 % 2) * 2 + (((m * 2 + kk) * 8 + 2 * q + 0) / 4 % 2) * 4 + (((m * 2 + kk) * 8 + 2 * q + 0) / 8) * 8], p_n[(((m * 2 + kk) * 8 + 2 * q + 1) % 2) + (((m * 2 + kk) * 8 + 2 * q + 1) / 2 % 2) * 2 + (((m * 2 + kk) * 8 + 2 * q + 1) / 4 % 2) * 4 + (((m * 2 + kk) * 8 + 2 * q + 1) / 8) * 8]);
+          fa[m][q] = ac_pair<f16>(p_n[(((m * 8 + kk) * 8 + 2 * q + 0) % 2) + (((m * 8 + kk) * 8 + 2 * q + 0) / 2 % 2) * 2 + (((m * 8 + kk) * 8 + 2 * q + 0) / 4 % 2) * 4 + (((m * 8 + kk) * 8 + 2 * q + 0) / 8) * 8], p_n[(((m * 8 + kk) * 8 + 2 * q + 1) % 2) + (((m * 8 + kk) * 8 + 2 * q + 1) / 2 % 2) * 2 + (((m * 8 + kk) * 8 + 2 * q + 1) / 4 % 2) * 4 + (((m * 8 + kk) * 8 + 2 * q + 1) / 8) * 8]);
         }
       }
       #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 16384 + slot * 4096 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (0 + n * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 57344 + slot * 16384 + ac_swizzle<128>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (0 + n * 16 + lane / 16 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
