@@ -98,10 +98,6 @@ class Cube:
         offset = slot_text(at, turn, n, memory.rounded(bytes_))
         return f"const LocalTensor<{element}> {name} = {where}.GetWithOffset<{element}>({count}, {offset});"
 
-    def slot(self, f: Factor) -> int:
-        """Bytes that a tile of a factor takes of L1."""
-        return self.place("l1").rounded(self.size(f.rows) * self.size(f.cols) * (4 if stored(f.dtype, self.p.name) == "float" else 2))
-
     def load(self, f: Factor, tensor: str, at: str, apart: int, reads: tuple[str, ...], turn: str,
              border: tuple[str, str] | None = None, more: int = 0) -> tuple[str, Work]:  # fmt: skip
         """(declaration, work): a tile from memory to L1; `at` is the text of its first element's index, rows lie `apart` elements apart.

@@ -249,8 +249,9 @@ class Split:
         self.frame.declarations.append(text)
         if (slots := self.cube.depth[f.name]) < needed:
             l1 = self.cube.place("l1")
-            raise DoesNotFit(f"{needed} slots of {f.name} in l1 of a core", needed=l1.top + (needed - slots) * self.cube.slot(f),
-                             available=l1.capacity, hint="use fewer stages or smaller tiles")  # fmt: skip
+            more_bytes = (needed - slots) * l1.spans[f.name].bytes
+            raise DoesNotFit(f"{needed} slots of {f.name} in l1 of a core", needed=l1.top + more_bytes, available=l1.capacity,
+                             hint="use fewer stages or smaller tiles")  # fmt: skip
         if not self.open:
             self.once.add(s.dst)
         if early and (self.open or (self.joined and (not self.tight or (stays_in_loop(self, f) and not self.short)))):
