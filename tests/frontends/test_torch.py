@@ -444,7 +444,7 @@ def test_a_module_that_holds_its_own_parameters_does_not_change_itself(module, x
 
 def test_what_torch_cannot_decompose_is_a_model_error(monkeypatch):
     exported = torch.export.export(Apply(torch.frac).eval(), (R(1, 2),))
-    monkeypatch.setattr("autocomp.frontends.torch.exported._decompositions", lambda _: lambda program: 1 / 0)
+    monkeypatch.setattr("autocomp.frontends.torch.exported._decompositions", lambda *_: lambda program: 1 / 0)
     with pytest.raises(ModelError, match="exported: torch cannot decompose it: division by zero"):
         load_torch(exported)
 
@@ -551,3 +551,26 @@ def test_arguments_that_are_called_as_parameters_are():
     module, args = Named().eval(), tuple(torch.randn(3) for _ in range(3))
     program = autocomp.optimize(module, target="cpu", example_inputs=args)
     torch.testing.assert_close(program(*args), module(*args))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_weight_that_each_call_computes_is_no_change_of_the_module():
+    """torch.nn.utils.weight_norm keeps it as an attribute with a gradient, which deepcopy refuses."""
+    module = nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 3)), nn.utils.spectral_norm(nn.Linear(3, 2))).eval()
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(autocomp.optimize(module, example_inputs=(x,), cache=False)(x), module(x).detach())
+
+
+def test_a_branch_behind_a_loop():
+    """torch exports it by reading its code alone."""
+    from torch._higher_order_ops.while_loop import while_loop
+
+    class Loop(nn.Module):
+        def forward(self, x, n):
+            _, y = while_loop(lambda i, y: (i < n) & (y.max() < 9), lambda i, y: (i + 1, y * 1.5), (torch.zeros((), dtype=torch.int64), x))
+            return torch.cond(y.mean() > 0.8, lambda y: y.sin(), lambda y: y - 1, (y,))
+
+    program = autocomp.optimize(Loop().eval(), example_inputs=(torch.rand(5), torch.tensor(3)), cache=False)
+    for n in (0, 3, 8):
+        x = torch.rand(5)
+        torch.testing.assert_close(program(x, torch.tensor(n)), Loop()(x, torch.tensor(n)))

@@ -103,3 +103,35 @@ def test_masks_that_are_parameters_choose_elements():
         torch.testing.assert_close(got, want.detach())
     with pytest.raises(UnsupportedOp, match="a number that is read from a tensor"):
         load_torch(Apply(lambda x: x[:, x[0, :, 0] > 0]).eval(), (x,))
+
+
+class Keywords(torch.nn.Module):
+    def forward(self, ids, mask=None, scale=None):
+        y = ids if mask is None else ids * mask
+        return {"y": y if scale is None else y * scale}
+
+
+def test_a_dict_of_examples_by_the_arguments_names():
+    ids, scale = torch.randn(2, 5), torch.randn(5)
+    program = autocomp.optimize(Keywords().eval(), example_inputs={"scale": scale, "ids": ids})
+    for got in (program(ids=ids, scale=scale), program(scale=scale, ids=ids)):
+        assert torch.equal(got["y"], ids * scale)
+    with pytest.raises(ModelError, match="takes 2 inputs"):
+        program(ids=ids, mask=scale)
+
+
+class One(torch.nn.Module):
+    def forward(self, ids):
+        return ids["ids"] + 1
+
+
+class Batch(torch.nn.Module):
+    def forward(self, batch, mask=None):
+        return batch["ids"] + batch["weight"]
+
+
+@pytest.mark.parametrize(("module", "names"), [(One(), ("ids",)), (Batch(), ("ids", "weight"))])
+def test_a_dict_is_an_argument_where_it_names_none_or_the_only_one(module, names):
+    given = {name: torch.ones(3) for name in names}
+    graph = load_torch(module.eval(), (given,))
+    assert len(graph.inputs) == len(names) and graph.structure.inputs((given,), {})

@@ -1,4 +1,4 @@
-"""The table of ATen operators, by ATen's name without its overload, and what a row is given."""
+"""The table of ATen operators, by ATen's name without its overload (of others `namespace::name`), and what a row is given."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from autocomp.ir.types import DType, TensorType
 
 Lowering = Callable[..., Any]
 TABLE: dict[str, Lowering] = {}
+ATEN = ("aten", "prims", "inductor_prims")  # namespaces in which a name means what ATen means by it
 
 
 class Call:
@@ -47,6 +48,14 @@ class Call:
         """x with the result's shape (broadcast)."""
         assert self.out is not None
         return x if x.type.shape == self.out.shape else self.op("broadcast", x, shape=self.out.shape)
+
+
+def name_of(target: Any) -> str:
+    """What the table calls an operator: ATen's name, and of a library's own operator its namespace too, as ATen may have that name with
+    another meaning (`mine::relu`)."""
+    packet = getattr(target, "overloadpacket", target)
+    name = str(getattr(packet, "__name__", packet)).partition(".")[0]
+    return name if getattr(target, "namespace", ATEN[0]) in ATEN else f"{target.namespace}::{name}"
 
 
 def row(*names: str) -> Callable[[Lowering], Lowering]:

@@ -45,9 +45,9 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     window_gradients,
     writing,
 )
-from autocomp.frontends.torch.call import TABLE, Call
+from autocomp.frontends.torch.call import TABLE, Call, name_of
 from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
-from autocomp.frontends.torch.exported import check_apart, decompose, export, place_of
+from autocomp.frontends.torch.exported import PURE, by_name, check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
 from autocomp.frontends.torch.guards import multiple_of
 from autocomp.frontends.torch.known_masks import at_places, chosen, counts, masks_of
@@ -70,7 +70,8 @@ NOT_VALUES = ("device", "layout", "pin_memory", "memory_format", "dtype")  # arg
 
 
 def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph:
-    """The graph of an nn.Module (exported on `example_inputs`, in eval mode) or of an ExportedProgram.
+    """The graph of an nn.Module (exported in eval mode on `example_inputs`: one for each argument, or a dict of them by the arguments'
+    names) or of an ExportedProgram.
 
     Raises ModelError where torch or the examples are missing or torch cannot export the module, UnsupportedOp for an ATen
     operator or dtype that the op table lacks, with its place in the module.
@@ -86,7 +87,7 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
         if model.training:
             raise ModelError("the module is in training mode", where=type(model).__name__, hint="call module.eval() first")
         with EXPORTS.held:
-            program, name = export(model, example_inputs), type(model).__name__
+            program, name = export(model, *by_name(model, example_inputs)), type(model).__name__
     elif isinstance(model, torch.export.ExportedProgram):
         program, name = model, "exported"
     else:
@@ -182,7 +183,8 @@ class Reader:
                 self.b.written.append(Written(f"{spec.target}_written", spec.target, returned=False))
                 continue
             if spec.kind is not OutputKind.USER_OUTPUT:
-                raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name, hint="make the module pure")
+                raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name,
+                                    hint=f"{PURE}; torch.compile(module, backend='autocomp') keeps it")  # fmt: skip
             if value is not None:
                 name, order = f"output_{i}", self.order(value) if hasattr(value, "meta") and _is_tensor(value) else None
                 made = self.values[value] if hasattr(value, "meta") else value
@@ -276,8 +278,7 @@ class Reader:
             return over_graphs(self, node, where)
         if str(node.target) == "with_effects" and str(node.args[1]).startswith("aten._linalg_check_errors"):
             return (None, None)  # what torch raises for gives NaN (linear_algebra)
-        packet = getattr(node.target, "overloadpacket", node.target)
-        name = getattr(packet, "__name__", str(packet)).partition(".")[0]
+        name = name_of(node.target)
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
             return None
         lower = TABLE.get(name) or TABLE.get(name.removesuffix("_copy"))  # of a view as a tensor of its own

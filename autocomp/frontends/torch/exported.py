@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import lru_cache, partial
 from typing import Any
 
 from autocomp.errors import ModelError, UnsupportedOp
+from autocomp.frontends.torch.call import ATEN, TABLE, name_of
 
 KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default", "layer_norm.default", "rms_norm.default", "softmax.int",
         "matmul.default", "masked_fill.Scalar", "stack.default", "roll.default", "unbind.int", "split.Tensor", "chunk.default",
@@ -63,12 +64,36 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
     return program
 
 
+def by_name(module: Any, examples: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Examples by position, and by keyword: one dict whose keys are names of the module's arguments, all that it needs, gives them by
+    name. A module of one argument takes a dict as that argument."""
+    from inspect import signature
+
+    (first, *rest) = examples or (None,)
+    if rest or not isinstance(first, Mapping) or not first or not all(isinstance(k, str) for k in first):
+        return tuple(examples), {}
+    asked = signature(module.forward)
+    try:
+        asked.bind(**first)
+    except TypeError:
+        return tuple(examples), {}
+    taken = [p for p in asked.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    return ((), dict(first)) if len(taken) > 1 and set(first) <= {p.name for p in taken} else (tuple(examples), {})
+
+
 def _tried(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """`_traced`, None where torch refuses that too: what torch says of its export then names the module's own lines."""
+    """`_traced`, or as torch exports it by reading its code (a branch of torch.cond behind a loop); None where torch refuses that too: what
+    torch says of its export then names the module's own lines."""
+    import torch
+
     try:
         return _traced(module, examples, named)
     except UnsupportedOp:
         raise
+    except Exception:
+        pass
+    try:
+        return torch.export.export(module, examples, named, strict=True)
     except Exception:
         return None
 
@@ -85,8 +110,6 @@ def _traced(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> An
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    if named:
-        raise ModelError("keyword arguments", where=type(module).__name__, hint="pass them by position")
     before = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in module.modules()]
     with torch.enable_grad():
         graph = make_fx(module, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
@@ -135,7 +158,7 @@ def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], sai
     others = _others(arguments)
 
     def after(*calls: Any) -> list[Any]:
-        mine = deepcopy(module)
+        mine = copied(module)
         with torch.no_grad():
             for args, kwargs in calls:
                 mine(*args, **kwargs)
@@ -149,6 +172,14 @@ def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], sai
         return True
 
 
+def copied(module: Any) -> Any:
+    """A copy of a module, also of one that keeps tensors which it computed with gradients (a weight of torch.nn.utils.weight_norm)."""
+    import torch
+
+    computed = [x for m in module.modules() for x in vars(m).values() if isinstance(x, torch.Tensor) and not x.is_leaf]
+    return deepcopy(module, {id(x): x.detach().clone() for x in computed})
+
+
 def _forgets(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> bool:
     """Whether a call gives the same results, bit by bit, after a call with other elements and without one: what calls assign (the
     correlations of RAFT) is made anew by each before it is read."""
@@ -156,7 +187,7 @@ def _forgets(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> 
     from torch.utils._pytree import tree_leaves
 
     def last(*calls: Any) -> list[Any]:
-        mine = deepcopy(module)
+        mine = copied(module)
         with torch.no_grad():
             return tree_leaves([mine(*args, **kwargs) for args, kwargs in calls][-1])
 
@@ -195,11 +226,15 @@ def decompose(program: Any, name: str) -> Any:
     import torch
 
     check_apart(program, name)
-    run = _decompositions(tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")))
+    implicit = tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"))
+    libraries = composites(program)
     try:
         with warnings.catch_warnings(), _traceable():
             warnings.simplefilter("ignore")  # torch about its own trees, which it copies here
-            return run(program)
+            if libraries:
+                with suppress(Exception):  # one that asks for elements stays, and is refused by its name
+                    return _decompositions(implicit, libraries)(program)
+            return _decompositions(implicit, ())(program)
     except Exception as e:
         writer = next(_writers(program), None)
         if writer is not None:
@@ -213,18 +248,38 @@ def decompose(program: Any, name: str) -> Any:
                          hint="torch.export.export(..).run_decompositions() shows torch's own report") from e  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def _decompositions(_composite: tuple[str, ...]) -> Callable[[Any], Any]:
-    """What decomposes a program: torch's own decompositions without those of KEPT. It looks through all operators that there are to make
-    the table, so it is made once for the operators that have a decomposition of their own now: libraries that are imported later may bring
-    others."""
+def composites(program: Any) -> tuple[Any, ...]:
+    """Operators of libraries, in a program of torch's, that are written with others, as their one kernel for all devices: what a program's
+    author made with torch.library, or pt2e's quantisation writes. Without those that have rows."""
+    import torch
+
+    def written(op: Any) -> bool:
+        has = partial(torch._C._dispatch_has_kernel_for_dispatch_key, op.name())
+        return has("CompositeExplicitAutograd") and not has("CPU") and not has("CUDA") and name_of(op) not in TABLE
+
+    targets = {n.target for n in program.graph.nodes if getattr(n.target, "namespace", ATEN[0]) not in ATEN}
+    return tuple(sorted((t for t in targets if isinstance(t, torch._ops.OpOverload) and written(t)), key=str))
+
+
+def composed(op: Any) -> Callable[..., Any]:
+    """What an operator of `composites` does, with the operators that it is written with."""
+    import torch
+
+    return partial(op._op_dk, torch._C.DispatchKey.CompositeExplicitAutograd)
+
+
+@lru_cache(maxsize=4)
+def _decompositions(_composite: tuple[str, ...], libraries: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """What decomposes a program: torch's own decompositions without those of KEPT, and operators of `libraries` (`composites`). It looks
+    through all operators that there are to make the table, so it is made once for the operators that have a decomposition of their own
+    now: libraries that are imported later may bring others."""
     import torch
 
     table = torch.export.default_decompositions()
     for kept in KEPT:
         op, _, overload = kept.partition(".")
         table.pop(getattr(getattr(torch.ops.aten, op), overload), None)
-    whole = dict(table.items())
+    whole = dict(table.items()) | {op: composed(op) for op in libraries}
     return _prepared(whole) or (lambda program: program.run_decompositions(whole))
 
 

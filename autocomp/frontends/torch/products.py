@@ -92,7 +92,7 @@ def _linear(c: Call, x: Node, w: Node, bias: Node | None = None) -> Node:
     return y if bias is None else c.op("add", y, bias)
 
 
-@row("_grouped_mm", "grouped_mm_fallback")  # the second: what transformers registers for dtypes that the first does not take
+@row("_grouped_mm", "transformers::grouped_mm_fallback")  # the second: what transformers registers for dtypes that the first does not take
 def _grouped(c: Call, a: Node, b: Node, ends: Node | None = None, bias: Node | None = None, out_dtype: Any = None) -> Node:
     """Products of groups, of which `ends` says where each one ends along the dimension that has no dimension for them beside it: the rows
     of a (a[s] b[group of s]), the columns of b, or the inner dimension of both. What lies behind the last end is 0."""
