@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autocomp.ir.types import SHORT_FLOATS, DType
 
@@ -21,6 +21,9 @@ class Arithmetic:
     `pairs` (directive `short_pairs`): cores without that instruction multiply pairs of 16 bits. One factor is a constant. A
     group of four steps is two rows of a panel then, and as many of the broadcast factor: even bytes as 16 bits, and odd ones. `copied`:
     the constant is the panel, and the broadcast factor's rows are copied as pairs once a tile.
+
+    `fits` (directive `byte_pairs`): no pair of a constant's signed bytes gives a sum beyond 16 bits, whatever bytes it meets, so that one
+    instruction multiplies them and sums pairs. Whether it holds of a constant is found when that is packed (`ac_sums_fit`).
     """
 
     element: str
@@ -30,6 +33,7 @@ class Arithmetic:
     right: bool = False
     pairs: bool = False
     copied: bool = False
+    fits: bool = False
 
     @property
     def is_float(self) -> bool:
@@ -58,7 +62,14 @@ class Arithmetic:
         if self.pairs:
             return f"{total} = vi_dot2({total}, {x}, {panel});"
         unsigned, signed = (x, panel) if self.left == self.turned else (panel, x)
-        return f"{total} = vi_dot4({total}, {unsigned}, {signed});"
+        return f"{total} = vi_dot4{'_fits' if self.fits else ''}({total}, {unsigned}, {signed});"
+
+    def fitting(self, constant: str) -> Arithmetic | None:
+        """The same where no pair of a constant saturates, the `left` or the `right` factor; None where the instruction's signed bytes
+        are not the constant's."""
+        plain = replace(self, pairs=False, copied=False, fits=True)
+        signed = "left" if self.left and not plain.turned else "right" if self.right else ""
+        return plain if self.group > 1 and signed == constant else None
 
 
 FLOATS = Arithmetic("float", "vf")

@@ -515,7 +515,17 @@ def print_contraction(p: Printer, c: Contraction) -> None:
     """Print the node (its shape was found when the tree was built)."""
     s = shape_of(p.nest, c)
     assert s is not None
-    ContractionPrinter(p, c, s).print()
+    printer = ContractionPrinter(p, c, s)
+    fitting = printer.fitting()
+    if fitting is None:
+        printer.print()
+        return
+    p.applied.add("byte_pairs")
+    (constant,) = printer.ready
+    with p.block(f"if (((const int32_t *){p.nest.views[constant].pointer})[{printer.elements(constant)}])"):
+        fitting.print()
+    with p.block("else"):
+        printer.print()
 
 
 def in_groups(lengths: list[str], kind: Arithmetic) -> list[str]:

@@ -91,5 +91,6 @@ def _packings(nest: Nest, tree: list[Node], name: str, lanes: int, registers: in
             head = f"void {entry}(const {CTYPE[view.dtype.name]} *restrict {view.pointer}, {panels.kind.element} *restrict out) {{"
             printer.lines = []
             panels.pack_once(factor)
-            out.append((Packing(argument, entry, panels.elements(factor) * 4), [head, *printer.lines, "}"]))
+            told = panels.fitting() is not None  # behind the panels, whether pairs fit
+            out.append((Packing(argument, entry, (panels.elements(factor) + told) * 4), [head, *printer.lines, "}"]))
     return out

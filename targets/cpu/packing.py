@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from autocomp.targets.cpu.arithmetic import Arithmetic
 from autocomp.targets.cpu.flat import View, factor, index_text, times
 from autocomp.targets.cpu.shape import Shape, arithmetic, packs_in_vectors, size, staged, tiling_of, whole, whole_lines
 from autocomp.targets.cpu.tree import Contraction
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 class Panels:
     """Loops over panels and tiles of one contraction, and their packing."""
 
-    def __init__(self, p: Printer, c: Contraction, s: Shape) -> None:
+    def __init__(self, p: Printer, c: Contraction, s: Shape, kind: Arithmetic | None = None) -> None:
         self.p, self.c, self.s, self.nest, self.lanes = p, c, s, p.nest, p.lanes
         t = tiling_of(p.nest, c, s, p.lanes, p.registers)
         self.mr, self.nv, self.wide, self.ready, self.part = t.rows, t.vectors, t.wide, t.ready, t.part
         self.tall, self.direct = t.tall, t.direct
-        self.kind = arithmetic(p.nest, c, s)
+        self.kind = kind or arithmetic(p.nest, c, s)
         self.nr = self.nv * p.lanes
         words = staged(p.nest, c, s)
         self.words = WordsPrinter(self, words) if words else None
@@ -152,8 +153,29 @@ class Panels:
         n = prod(int(self.nest.extent[x]) for x in self.others(name)) * self.depth()
         return n * (self._count()[0] * self.nr if self.s.col in self.nest.views[name].axes else int(self.nest.extent[self.s.row]))
 
+    def fitting(self) -> Self | None:
+        """The same in the arithmetic of a constant whose pairs fit 16 bits (directive `byte_pairs`); None where there is none."""
+        if "byte_pairs" not in self.nest.schemes or len(self.ready) != 1:
+            return None
+        kind = self.kind.fitting("left" if self.s.a in self.ready else "right")
+        return type(self)(self.p, self.c, self.s, kind) if kind else None
+
     def pack_once(self, name: str) -> None:
-        """Print the body of the function that packs a whole factor into `out`, panel after panel."""
+        """Print the body of the function that packs a whole factor into `out`, panel after panel. Behind the panels of one whose pairs may
+        fit 16 bits stands whether they do: then they are packed as bytes."""
+        fitting = self.fitting()
+        if fitting is None:
+            self._pack_all(name)
+            return
+        self.p.w("int32_t *const all = out;")
+        fitting._pack_all(name)
+        self.p.w(f"const int32_t fits = ac_sums_fit(all, {fitting.elements(name)});")
+        with self.p.block("if (!fits)"):
+            self.p.w("out = all;")
+            self._pack_all(name)
+        self.p.w(f"all[{self.elements(name)}] = fits;")
+
+    def _pack_all(self, name: str) -> None:
         p, view = self.p, self.nest.views[name]
         axes = [(x, "0", str(self.nest.extent[x]), 1) for x in self.others(name)]
         side = self.s.col if self.s.col in view.axes else self.s.row

@@ -345,6 +345,26 @@ AC_INLINE vi vi_dot4(vi sums, vi u, vi s) {
   return sums;
 #endif
 }
+/* the same where no pair of signed bytes saturates (ac_sums_fit) */
+AC_INLINE vi vi_dot4_fits(vi sums, vi u, vi s) {
+#if AC_AVX2 && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+  __m256i pairs = _mm256_maddubs_epi16((__m256i)u, (__m256i)s);
+  return (vi)_mm256_add_epi32((__m256i)sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#else
+  return vi_dot4(sums, u, s);
+#endif
+}
+/* Is the sum of two products of unsigned bytes by neighbours of these signed ones, the first and second or third and fourth byte of a word,
+   a number of 16 bits whatever the unsigned ones are? 255 * 128 = 32640 */
+AC_INLINE int32_t ac_sums_fit(const int32_t *words, size_t n) {
+  int32_t fits = 1;
+  for (size_t i = 0; i < n; i++)
+    for (int at = 0; at < 32; at += 16) {
+      const int32_t x = (int8_t)((uint32_t)words[i] >> at), y = (int8_t)((uint32_t)words[i] >> (at + 8));
+      fits &= (x > 0 ? x : 0) + (y > 0 ? y : 0) <= 128 && (x < 0 ? x : 0) + (y < 0 ? y : 0) >= -128;
+    }
+  return fits;
+}
 /* floats cut off to integers: the smallest one for NaN and beyond the range, as s_to_i32 */
 #if AC_AVX512
 AC_INLINE vi vi_cut(vf x) { return (vi)_mm512_cvttps_epi32((__m512)x); }
