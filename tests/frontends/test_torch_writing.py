@@ -237,3 +237,17 @@ def test_masks_that_are_counted(name):
     want = MORE[name](X, V)
     for g, w in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
         np.testing.assert_allclose(g, w.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("f", "shapes"), [
+    (lambda x, i, j: torch.index_put(x, (i, j[:, None], i.T), x[0, 0, 0] * i), [(6, 5, 7), (9, 9), (9,)]),
+    (lambda x, i, j: torch.index_put(x, (i, j), x[0, :9] * 2, accumulate=True), [(40, 50, 7), (9,), (9,)]),
+    (lambda x, i, j: (x > 0).scatter(1, i, j > 1), [(9, 50), (9, 30), (9, 30)]),
+], ids=["three indices", "two, added", "truth values"])  # fmt: skip
+@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+def test_scatters_by_several_indices_are_kernels_on_gpus(f, shapes, target):
+    """Their NumPy reference on the host would cut the program in two."""
+    shape, *of = shapes
+    at = [torch.randint(0, 5, s) for s in of]
+    program = autocomp.optimize(Apply(f).eval(), target, example_inputs=(torch.randn(shape), *at), cache=False)
+    assert not any(k.bound == "opaque" for k in program.kernels)
