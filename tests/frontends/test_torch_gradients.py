@@ -37,6 +37,7 @@ TRANSFORMS = {
     "jacrev": lambda w, x: T.jacrev(lambda w: (x @ w).sin())(w),
     "jacfwd": lambda w, x: T.jacfwd(lambda w: (x @ w).sin() * w.sum())(w),
     "hessian": lambda w, x: T.hessian(inner)(w, x),
+    "hessian of each row": lambda w, x: T.vmap(T.hessian(lambda v: ((v @ w).tanh() * w.sum(0)).sum()))(x),
     "hessian and vector": lambda w, x: T.jvp(lambda v: T.grad(inner)(v, x), (w,), (w.cos(),)),
     "vjp": lambda w, x: T.vjp(lambda w: (x @ w).softmax(0), w)[1](x[:, 0])[0],
     "mapped twice": lambda w, x: T.vmap(T.vmap(torch.dot, (None, 0)), (0, None))(x, x + w),

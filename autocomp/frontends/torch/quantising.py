@@ -49,7 +49,12 @@ FLOATS = (F16, BF16, F32, F64)
 
 
 def _single(c: Call, v: Any) -> Any:
-    return c.op("reshape", v, shape=()) if isinstance(v, Node) else v
+    """A tensor's element. One of f64 that is one of f32 is that: its inverse rounded to f64 and then to f32 is that rounded to f32, as f64
+    has more than twice the digits (S. A. Figueroa, When is double rounding innocuous?, SIGNUM 30(3), 1995)."""
+    if not isinstance(v, Node):
+        return v
+    exact = v.op == "cast" and v.type.dtype == F64 and v.inputs[0].type.dtype == F32
+    return c.op("reshape", v.inputs[0] if exact else v, shape=())
 
 
 def _along(c: Call, v: Node, axis: int, x: Node) -> Node:
@@ -88,9 +93,9 @@ def _spread(c: Call, q: Node, scale: Node, zero: Node | None) -> Node:
 
 @row(f"{PT2E}quantize_per_tensor")
 def _quantize(c: Call, x: Node, scale: Any, zero: Any, least: Any, most: Any, dtype: Any) -> Node:
-    """The scale is a number of f64 (of a tensor its element), its inverse one of f32."""
+    """The scale is a number of f64 (of a tensor its element), its inverse one of f32 (`_single`: also where the element is of f32)."""
     scale, zero, least, most = (_single(c, v) for v in (scale, zero, least, most))
-    by = c.cast(_inverse(c, c.value(scale, F64)), F32) if isinstance(scale, Node) else c.b.const(1 / scale, F32)
+    by = c.cast(_inverse(c, scale), F32) if isinstance(scale, Node) else c.b.const(1 / scale, F32)
     return _counted(c, c.cast(x, F32), by, zero, least, most)
 
 
@@ -151,4 +156,5 @@ def _parameters(c: Call, x: Node, least: int, most: int, eps: float, dtype: Any)
     else:
         at = c.op("sub", number(least), c.op("round", c.op("div", c.cast(low, F32), scale)))
         point = c.cast(c.op("min", c.op("max", at, number(least)), number(most)), I64)
-    return tuple(c.op("reshape", v, shape=(1,)) for v in (c.cast(scale, F64), point))  # type: ignore[return-value]
+    one = lambda v: c.op("reshape", v, shape=(1,))
+    return c.cast(one(scale), F64), one(point)
