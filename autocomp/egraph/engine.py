@@ -45,8 +45,9 @@ def execute(eg: bindings.EGraph, text: str, source: str) -> list[Any]:
 
 @dataclass
 class _Base:
-    """An e-graph without terms: its constructors, and what was declared in it."""
+    """An e-graph without terms: its constructors, and what was declared in it, under its name."""
 
+    name: Hashable
     eg: Any
     constructors: set[str]
     groups: dict[tuple[str, ...], str]
@@ -58,11 +59,13 @@ _BASES = Pool()
 
 class Engine:
     """One e-graph. `classes` is valid after `matches` and `rebuild`. What `declare` declares in it, before there are terms, is kept for the
-    next engine of the same `name`, as this takes longer than matching on a small graph; `declared` is what it gave."""
+    next engine of the same `name`, or of one that what it has will do for (`serves`), as this takes longer than matching on a small graph;
+    `declared` is what it gave."""
 
-    def __init__(self, name: Hashable = None, declare: Callable[[Engine], Any] = lambda engine: None) -> None:
-        self._name = name
-        self._base: _Base = _BASES.take(name) or self._fresh(declare)
+    def __init__(self, name: Hashable = None, declare: Callable[[Engine], Any] = lambda engine: None,
+                 serves: Callable[[Any], bool] | None = None) -> None:  # fmt: skip
+        found = _BASES.take(name) or (_BASES.take_one(lambda base: serves(base.name)) if serves is not None else None)
+        self._base: _Base = found or self._fresh(name, declare)
         self._eg, self._constructors, self._groups = self._base.eg, set(self._base.constructors), self._base.groups
         self._run("(push)")
         self.declared = self._base.declared
@@ -75,13 +78,13 @@ class Engine:
         self._stale = True  # whether terms came or classes met since `classes` was computed
         self._apart = False  # whether `equate` has pairs that are not united yet
 
-    def _fresh(self, declare: Callable[[Engine], Any]) -> _Base:
+    def _fresh(self, name: Hashable, declare: Callable[[Engine], Any]) -> _Base:
         self._eg, self._constructors = egglog().EGraph(), set[str]()
         self._groups = dict[tuple[str, ...], str]()  # relations -> the ruleset of all of them
         for text in ("(sort T)", "(function named (i64) T :no-merge)", "(relation equate (i64 i64))", "(ruleset unite)",
                      "(rule ((equate a b) (= x (named a)) (= y (named b))) ((union x y)) :ruleset unite)"):  # fmt: skip
             self._run(text)
-        return _Base(self._eg, self._constructors, self._groups, declare(self))
+        return _Base(name, self._eg, self._constructors, self._groups, declare(self))
 
     def _run(self, text: str, source: str = "graph") -> None:
         execute(self._eg, text, source)
@@ -90,7 +93,7 @@ class Engine:
         """Drop the terms now: an e-graph must die in the thread that made it. An engine that is not closed keeps nothing for the next."""
         self._run("(pop)")
         del self._eg
-        _BASES.keep(self._name, self._base)
+        _BASES.keep(self._base.name, self._base)
 
     # ---- terms
     def constructor(self, op: str, arity: int) -> str:

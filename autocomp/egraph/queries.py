@@ -12,6 +12,8 @@ from autocomp.rewrite.expr import Lit, Ref
 from autocomp.rewrite.pattern import Apply, Pattern
 from autocomp.rewrite.rule import Rule
 
+MORE = 4  # times as many rules as may match, that an e-graph may have: each takes a quarter as long to be asked as to be declared
+
 
 @dataclass(frozen=True)
 class Query:
@@ -39,9 +41,10 @@ def matchable(rules: Sequence[Rule], ops: Iterable[str]) -> tuple[Rule, ...]:
     return tuple(r for r in rules if r.name in found)
 
 
-def engine_for(phases: Mapping[str, Sequence[Rule]], ops: Iterable[str]) -> Engine:
+def engine_for(phases: Mapping[str, Sequence[Rule]], ops: Iterable[str], small: bool = False) -> Engine:
     """An engine in which the left sides are declared that may match in a graph of these ops, phase after phase. Its `declared`: the
-    queries of each phase."""
+    queries of each phase. `small`: the graph is, so that it takes less to ask for some that match nothing in it, which an earlier graph
+    had declared, than to declare its own."""
     known, able = set(ops), dict[str, tuple[Rule, ...]]()
     for phase, rules in phases.items():
         able[phase] = matchable(rules, known)
@@ -53,7 +56,8 @@ def engine_for(phases: Mapping[str, Sequence[Rule]], ops: Iterable[str]) -> Engi
             engine.together(f"phase_{phase}", [q.relation for q in queries])
         return out
 
-    return Engine(_Same(r for mine in able.values() for r in mine), declare)
+    same = _Same(r for mine in able.values() for r in mine)
+    return Engine(same, declare, same.served_by if small else None)
 
 
 class _Same(tuple[Rule, ...]):
@@ -66,6 +70,13 @@ class _Same(tuple[Rule, ...]):
 
     def __hash__(self) -> int:
         return hash(tuple(map(id, self)))
+
+    def served_by(self, other: object) -> bool:
+        """Whether these are among others, in the same order, and make up a good part of them."""
+        if not isinstance(other, _Same) or not len(self) <= len(other) <= MORE * len(self):
+            return False
+        left = iter(other)
+        return all(any(a is b for b in left) for a in self)
 
 
 def queries_of(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:

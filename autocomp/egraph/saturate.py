@@ -37,6 +37,7 @@ REPORTED_REJECTS = 60  # refused matches of a rule that the trace keeps
 SHARE, TURN = 0.5, 0.1  # of a phase's new terms, for one rule: of all, and in one round
 SMALL = 200  # new terms below which nothing is counted
 TRIES = 10  # matches that a phase looks at for each term that it may have
+FEW = 100  # nodes of a graph whose rules take longer to declare than to match
 EMPTY = ("iota", "cast")  # of which a tensor without elements is made
 
 
@@ -48,7 +49,8 @@ def saturate(graph: Graph, rules: RuleSet, options: Options, trace: Trace, featu
     Raises RuleError where a rule's two sides differ in type; a phase that reaches its budget stops and says so in the trace.
     """
     phases = {p: rules.of(p, target) for p in GRAPH_PHASES}
-    terms, names, source = _load(graph, engine_for(phases, {*EMPTY, *(n.op for n in graph.nodes())}), drawn)
+    nodes = graph.nodes()
+    terms, names, source = _load(graph, engine_for(phases, {*EMPTY, *(n.op for n in nodes)}, len(nodes) <= FEW), drawn)
     said = {names[n]: place for n, place in graph.locations.items() if n in names}
     functions, size = tensor_functions(options, features), len(terms.types)
     for phase, chosen in phases.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from autocomp.ir.ops import OPS
 from autocomp.options import Options
 from autocomp.rewrite import load_rules, parse_rules
 from autocomp.rewrite.pattern import ops_of
-from autocomp.rewrite.rule import RuleSet
+from autocomp.rewrite.rule import Rule, RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES
 from autocomp.trace import Trace
 
@@ -64,7 +65,38 @@ def test_left_sides_are_declared_once_for_graphs_of_the_same_ops(monkeypatch: py
     monkeypatch.setattr(Engine, "rule", count)
     first = forms("exp")
     assert len(declared) == 3
-    assert forms("tanh") != first and len(declared) == 5  # no exp in it
+    monkeypatch.setattr("autocomp.egraph.saturate.FEW", 0)
+    apart = forms("tanh")
+    assert apart != first and len(declared) == 5  # no exp in it
     again = forms("exp")  # nothing of the first graph is left in it
     assert len(declared) == 5 and (again.classes, again.roots) == (first.classes, first.roots)
     assert {e.op for e in again.classes[dict(again.roots)["y"]].nodes} == {"exp", "transpose"}
+
+
+def test_a_small_graph_is_matched_where_more_rules_are_declared_than_match_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An e-graph of another graph's rules serves where they have this one's among them in their order, and not many more."""
+    fresh, made = list[Hashable](), Engine._fresh
+    monkeypatch.setattr(Engine, "_fresh", lambda engine, name, declare: fresh.append(name) or made(engine, name, declare))  # type: ignore[func-returns-value]
+    text = lambda name, op: f'- {{name: l/{name}, phase: layout, lhs: "{op}(neg(?x))", rhs: "{op}(?x)", where: ["?x == 0"], why: a test}}\n'
+    parsed = parse_rules("".join(text(op, op) for op in ("neg", "abs", "sign")), "t.yaml")
+    graph = lambda op: parse(f"graph g\ninput x: f32[4]\n%0 = neg(x)\n%1 = {op}(%0)\noutput y = %1\n")
+    told: list[Trace] = []
+
+    def forms(op: str, rules: Sequence[Rule]) -> Frozen:
+        told.append(Trace())
+        return saturate(graph(op), RuleSet(tuple(rules)), Options(), told[-1])
+
+    forms("abs", parsed)
+    assert [len(n) for n in fresh] == [2]  # type: ignore[arg-type]
+    served = forms("neg", parsed)  # one of these two
+    assert len(fresh) == 1
+    forms("sign", parsed)  # has one that they have not
+    assert len(fresh) == 2
+    forms("abs", parsed[1::-1])  # in another order
+    assert len(fresh) == 3
+    monkeypatch.setattr("autocomp.egraph.queries.MORE", 1)
+    alone = forms("neg", parsed)
+    assert len(fresh) == 4
+    assert (alone.classes, alone.roots) == (served.classes, served.roots)
+    rejects = [[(e.name, e.data) for e in t.of("reject")] for t in (told[1], told[-1])]
+    assert rejects[0] == rejects[1] != []
