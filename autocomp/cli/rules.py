@@ -232,12 +232,12 @@ def rules_schema(
 def _watched(files: list[Path], samples: int, seconds: float | None, as_json: bool) -> None:
     """Check files now and after every change of one of them; a mistake is said and waited over."""
     from autocomp.report.watch import changes
-    from autocomp.rewrite.load import shipped_rules
+    from autocomp.rewrite.load import forget_shipped
 
     if not files:
         raise typer.BadParameter("--watch wants files")
     for _ in changes(files):
-        shipped_rules.cache_clear()  # one of them may be what changes
+        forget_shipped()  # one of them may be what changes
         try:
             ruleset = _in_time(files, seconds)
             _report_checks(_of_files(ruleset, files), ruleset, samples, as_json)

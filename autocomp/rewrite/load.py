@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import re
+import sys
+import zlib
 from collections.abc import Iterable
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import is_dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
 from autocomp.deadline import current
 from autocomp.errors import RuleError
-from autocomp.files import read_given
+from autocomp.files import digest, read_given
 from autocomp.ir.loop_choice import ONE as ONE_STEP
 from autocomp.ir.ops import OPS
 from autocomp.options import Options
@@ -27,6 +31,7 @@ from autocomp.rewrite.pattern import Apply, Pattern, applications, bound_attrs, 
 from autocomp.rewrite.rule import Example, Rule, RuleSet
 from autocomp.rewrite.vocabulary import GRAPH_PHASES, PHASES, arity_rule, vocabulary
 from autocomp.rewrite.yaml_source import Located, read_yaml
+from autocomp.store import package_stamp, read_entry, write_entry
 
 FIELDS = (
     "name",
@@ -48,6 +53,7 @@ FIELDS = (
     "assumed",
     "why",
 )
+KEPT = "autocomp rules 1"  # format of an entry
 MAX_ORDERS = 256  # of the operands of one left side
 NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")
 USER_SAMPLES = 8  # random inputs on which a user rule is tried
@@ -62,7 +68,7 @@ def load_rules(files: Iterable[str | Path | Rule] = (), without: Iterable[str] =
     Raises RuleError: a file that is no rule file, an unknown field, op, function or variable, a name given twice, a rule
     whose own examples refute it.
     """
-    rules, late = list(shipped_rules()), list[Rule]()
+    rules, late = list(shipped_rules(options.cache)), list[Rule]()
     for f in files:
         if not isinstance(f, (str, Path, Rule)):
             raise RuleError(f"a {type(f).__name__} is neither a file of rules nor a rule", where="rules",
@@ -110,9 +116,47 @@ def _is_tested(r: Rule) -> bool:
     return True
 
 
-@lru_cache(maxsize=1)
-def shipped_rules() -> tuple[Rule, ...]:
-    """Rules of the package's own `rules/*.yaml`, files in order of name."""
+_SHIPPED: dict[str, tuple[Rule, ...]] = {}  # under "" once they are read
+
+
+def shipped_rules(cache: bool = False) -> tuple[Rule, ...]:
+    """Rules of the package's own `rules/*.yaml`, files in order of name, read once. `cache`: a process before this one may have
+    done that, and have kept them in the cache folder."""
+    found = _SHIPPED.get("")
+    return found if found is not None else _SHIPPED.setdefault("", _kept() if cache else _read_shipped())  # the same for all threads
+
+
+def forget_shipped() -> None:
+    """The package's files are read again when they are asked for."""
+    _SHIPPED.clear()
+
+
+def _kept() -> tuple[Rule, ...]:
+    """The rules of these files as this package reads them, by an entry of the cache or for one."""
+    stamp = package_stamp()
+    if " " in stamp:  # files were edited since this process began: no other will ask for these
+        return _read_shipped()
+    key = digest([sys.version, stamp])
+    kept = read_entry("rules", KEPT, key)
+    if kept is not None:
+        with suppress(Exception):  # whatever is the matter with it, they are read again
+            rules: tuple[Rule, ...] = _Records(io.BytesIO(zlib.decompress(kept))).load()
+            return rules
+    write_entry("rules", KEPT, key, zlib.compress(pickle.dumps(rules := _read_shipped()), 1))
+    return rules
+
+
+class _Records(pickle.Unpickler):
+    """Reads values of our own classes, and nothing else: that runs no code."""
+
+    def find_class(self, module: str, name: str) -> type:
+        found = super().find_class(module, name) if module.startswith("autocomp.rewrite.") else None
+        if not is_dataclass(found) or not isinstance(found, type):
+            raise pickle.UnpicklingError(f"{module}.{name} is no record of rules")
+        return found
+
+
+def _read_shipped() -> tuple[Rule, ...]:
     folder = resources("autocomp.rules")
     out: list[Rule] = []
     for f in sorted(folder.iterdir(), key=lambda f: f.name):

@@ -261,7 +261,7 @@ def test_a_wrong_result_is_exit_code_3(model, monkeypatch):
 
 
 def test_interrupted_while_compiling(model, tmp_path):
-    """Ctrl-C: one line, exit code 130, no folder, no half-built library; schedules that were chosen stay known."""
+    """Ctrl-C: one line, exit code 130, no folder, no half-built library; chosen schedules and the rules that were read stay known."""
     compiler = tmp_path / "cc"
     compiler.write_text('#!/bin/sh\ncase "$1" in --version) echo slow 1; exit 0;; esac\ntouch "$WAITING"\nexec sleep 30\n')
     compiler.chmod(0o755)
@@ -276,7 +276,7 @@ def test_interrupted_while_compiling(model, tmp_path):
     assert "Traceback" not in text
     assert child.returncode == 130, text
     assert not (tmp_path / "o").exists()
-    assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file() and p.parent.name != "schedules"]
+    assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file() and p.parent.name not in ("schedules", "rules")]
 
 
 def test_names_in_brackets_reach_the_reader():
