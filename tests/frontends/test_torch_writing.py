@@ -251,3 +251,11 @@ def test_scatters_by_several_indices_are_kernels_on_gpus(f, shapes, target):
     at = [torch.randint(0, 5, s) for s in of]
     program = autocomp.optimize(Apply(f).eval(), target, example_inputs=(torch.randn(shape), *at), cache=False)
     assert not any(k.bound == "opaque" for k in program.kernels)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bool])
+def test_the_last_of_the_most_frequent(dtype):
+    x = torch.randint(0, 3, (50, 5), generator=torch.Generator().manual_seed(1)).to(dtype)
+    graph = load_torch(Apply(lambda x: torch.mode(x, 1)).eval(), (x,))
+    for got, want in zip(evaluate(graph, {graph.inputs[0].attrs["name"]: x.numpy()}).values(), torch.mode(x, 1), strict=True):
+        np.testing.assert_array_equal(got, want.numpy())

@@ -84,7 +84,7 @@ def _median_of_numbers(c: Call, x: Node, values: Node, indices: Node, axis: int,
 
 @row("mode")
 def _mode(c: Call, x: Node, dim: int = -1, keepdim: bool = False) -> tuple[Node, Node]:
-    """(the value that most elements along an axis have, the least of several, where it first is): each is compared with each."""
+    """(the value that most elements along an axis have, the least of several, where it last is): each is compared with each."""
     if not x.type.rank:
         return x, c.b.const(0, I64)
     axis, d = axis_of(x, dim), x.type.dtype
@@ -99,8 +99,9 @@ def _mode(c: Call, x: Node, dim: int = -1, keepdim: bool = False) -> tuple[Node,
     chosen = c.op("and", chosen, c.op("not", c.op("isnan", y))) if d.is_float else chosen
     most = c.b.const(neutral("min", y.type.dtype), y.type.dtype)
     least = c.op("reduce_min", c.op("where", chosen, y, most), axes=(axis,), keepdims=True)
-    here = c.cast(c.op("and", chosen, c.op("eq", y, least)), I32)  # nowhere where all are NaN: then the first
-    index = c.op("reduce_argmax", here, axes=(axis,), keepdims=True)
+    here = c.op("and", chosen, c.op("eq", y, least))  # nowhere where all are NaN: then the first
+    number = c.op("iota", shape=x.type.shape, axis=axis, dtype=I64.name)
+    index = c.op("reduce_max", c.op("where", here, number, c.b.const(0, I64)), axes=(axis,), keepdims=True)
     value = c.op("gather_elements", x, index, axis=axis)
     shape = index.type.shape if keepdim else tuple(n for k, n in enumerate(x.type.shape) if k != axis)
     return c.op("reshape", value, shape=shape), c.op("reshape", index, shape=shape)
