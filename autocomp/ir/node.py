@@ -88,10 +88,14 @@ class Written:
 
 
 class Structure(Protocol):
-    """How callers hold a model's inputs and results, where these are no plain tensors. `result` None: outputs are returned as they are."""
+    """How callers hold a model's inputs and results, where these are no plain tensors. `result` None: outputs are returned as they are.
+    `names`: of arguments that were given by keyword."""
 
     @property
     def result(self) -> Any: ...
+
+    @property
+    def names(self) -> set[str]: ...
 
     def inputs(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]: ...
 

@@ -223,7 +223,10 @@ class Program:
         return out[0] if len(out) == 1 else tuple(out)
 
     def _one_by_one(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-        """Whether arguments are the inputs themselves, though the model takes them in a structure."""
+        """Whether arguments are the inputs themselves, though the model takes them in a structure. By the names that the model's arguments
+        have they are its arguments: one that is left out may be a number, with another value by default."""
+        if named and self.graph.structure is not None and set(named) <= self.graph.structure.names:
+            return False
         given = (*args, *named.values())
         arrays = all(hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__") for x in given)
         return arrays and len(given) == len(self._inputs)

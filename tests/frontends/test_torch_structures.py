@@ -135,3 +135,19 @@ def test_a_dict_is_an_argument_where_it_names_none_or_the_only_one(module, names
     given = {name: torch.ones(3) for name in names}
     graph = load_torch(module.eval(), (given,))
     assert len(graph.inputs) == len(names) and graph.structure.inputs((given,), {})
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x, *, scale=2.0, mask=None):
+        return x * scale + (0 if mask is None else mask)
+
+
+def test_keywords_are_the_modules_arguments():
+    """In the order that it has them; one that is left out has the value that the module gives it, which the program may not have."""
+    x, mask = torch.randn(3), torch.randn(3)
+    program = autocomp.optimize(Scaled().eval(), example_inputs={"mask": mask, "scale": 3.0, "x": x})
+    torch.testing.assert_close(program(x=x, scale=3.0, mask=mask), 3 * x + mask)
+    torch.testing.assert_close(program(x, mask), 3 * x + mask)
+    for given in ({"x": x, "mask": mask}, {"x": x, "mask": mask, "scale": 2.0}):
+        with pytest.raises(ModelError, match="when it was exported"):
+            program(**given)

@@ -78,7 +78,9 @@ def by_name(module: Any, examples: Sequence[Any]) -> tuple[tuple[Any, ...], dict
     except TypeError:
         return tuple(examples), {}
     taken = [p for p in asked.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    return ((), dict(first)) if len(taken) > 1 and set(first) <= {p.name for p in taken} else (tuple(examples), {})
+    if len(taken) < 2 or not set(first) <= {p.name for p in taken}:
+        return tuple(examples), {}
+    return (), {p.name: first[p.name] for p in taken if p.name in first}  # inputs in the order of the module's arguments
 
 
 def _tried(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -23,6 +23,11 @@ class Structures:
     result: Any
     made: tuple[bool, ...]
 
+    @property
+    def names(self) -> set[str]:
+        """Of arguments that were given by keyword."""
+        return set(self.arguments.children()[1].context) if self.arguments.num_children == 2 else set()
+
     def inputs(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments as the module takes them -> inputs by name. Raises ModelError where they have another structure, or where what is no
         tensor has another value than when the module was exported."""
