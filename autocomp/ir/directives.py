@@ -89,7 +89,8 @@ _TABLE = (
     Directive("pack_constants", "constant factors lie packed before the first run: no run copies them into panels",
               families=("low_rank", "winograd", "byte_convolution")),
     Directive("read_in_place", "a factor whose rows lie as those of a panel do is read where it lies", families=("batched", "winograd")),
-    Directive("strided_taps", "few taps of columns two apart are every other element of two vectors, not rows of a transpose",
+    Directive("strided_taps", "few taps of columns two apart are every other element of two vectors, not rows of a transpose; of bytes, "
+              "taps side by side are one read",
               neutral="prices take one time for each element that is gathered into a panel, however that is done", families=("stem",)),
     Directive("lone_column", "the last column, where it has a vector to itself, is summed with the rows of a tile in its lanes",
               ("pack_constants",), families=("byte_convolution",)),

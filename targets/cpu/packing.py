@@ -363,16 +363,27 @@ class Panels:
         p.w("vi q = vi_set(0);")
         p.vector, p.part = col, "left" if part else ""
         if v is not None and v.guard and all(plain_in(g, near) for g in v.guard):  # none of the lanes and steps outside: no masks
-            steps = (near,) if self.stands(near) else (at, f"ac_min({at} + {self.kind.group - 1}, {end} - 1)")
+            words = self._are_words(v, part)
+            steps = (near,) if self.stands(near) else (at, f"({at} + 3)" if words else f"ac_min({at} + {self.kind.group - 1}, {end} - 1)")
             ends = [(x, y) for x in (f"{col}", f"({col} + {'left - 1' if part else self.lanes - 1})") for y in steps]
             every = dict.fromkeys(index_text(g, lambda n, e=e: {col: e[0], near: e[1]}.get(n, n)) for g in v.guard for e in ends)  # type: ignore[misc]
             with p.block(f"if ({' && '.join(f'{g} >= 0' for g in every)})"):
-                self._gather_steps(at, end, lambda: p._get(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(col)), v.dtype))
+                if words:  # what stands behind the last step is multiplied by 0
+                    p.w(f"q = vi_windows(&{v.pointer}[{v.flat.text({near: at})}], {v.flat.stride(col)});")
+                else:
+                    self._gather_steps(at, end, lambda: p._get(f"&{v.pointer}[{v.flat.text()}]", str(v.flat.stride(col)), v.dtype))
             with p.block("else"):
                 self._gather_steps(at, end, lambda: p.vector_read(b))
         else:
             self._gather_steps(at, end, lambda: p.vector_read(b))
         p.vector, p.part = None, ""
+
+    def _are_words(self, v: View, part: bool) -> bool:
+        """Are four steps of depth side by side in memory, and columns one or two bytes apart, so that one read and one instruction give all
+        words of a vector (directive `strided_taps`)?"""
+        col, near = self.s.col, self.s.depth[-1] if self.s.depth else ""
+        beside = self.kind.group > 1 and near in v.axes and v.flat.stride(near) == 1 and not self.stands(near)
+        return self.p.wants("strided_taps", beside and not part and v.flat.stride(col) in (1, 2) and v.dtype.bytes == 1)
 
     def _gather_steps(self, at: str, end: str, read: Callable[[], str]) -> None:
         """The steps of a group as bytes of q's lanes."""

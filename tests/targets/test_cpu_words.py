@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
+import subprocess
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
 import autocomp
+from autocomp.cost.host import facts
 from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import F32, I8, I32, U8, TensorType
@@ -133,3 +137,61 @@ def test_two_products_of_bytes_are_two_kernels():
     program, got = run(graph, x, threads=1)
     assert sum("vi_dot" in p.text for p in program.printed.values()) == 2
     np.testing.assert_allclose(got, evaluate(graph, {"x": x})["y"], rtol=1e-5)
+
+
+FEW = {  # channels in and out, size, window, step: an image of few channels, whose words are taps side by side
+    "stem of steps of two": (3, 16, (24, 48), (7, 7), (2, 2)), "whole vectors": (3, 16, (20, 64), (3, 3), (1, 1)),
+    "taps that fill words": (1, 9, (12, 70), (3, 4), (1, 1)), "steps of two": (4, 24, (17, 97), (5, 5), (2, 2)),
+    "narrow": (3, 8, (9, 9), (3, 3), (1, 1)),
+    "steps of three": (3, 12, (20, 80), (5, 5), (1, 3)), "higher steps": (2, 16, (40, 64), (5, 5), (3, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FEW)
+@pytest.mark.parametrize("image", [U8, I8], ids=str)
+def test_taps_side_by_side_are_one_read(form, image):
+    """Four taps of eight columns are one read and one instruction where all of them lie inside of the image (directive `strided_taps`)."""
+    c, o, size, window, strides = FEW[form]
+    borders = tuple(k // 2 for k in window)
+    graph, x = windows(1, c, o, size, window, strides, (1, 1), borders, borders, 1, "nchw", image=image)
+    want = evaluate(graph, {"x": x})["y"]
+    program, got = run(graph, x, threads=1)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(run(graph, x, threads=2)[1], want)
+    plain, same = run(graph, x, threads=1, without=("directives/strided-taps",))
+    np.testing.assert_array_equal(same, want)
+    assert "vi_windows(" not in plain.source()
+    if form in ("stem of steps of two", "whole vectors", "higher steps"):
+        assert "vi_windows(" in program.source() and any("strided_taps" in k.schedule for k in program.kernels)
+    assert form != "steps of three" or "vi_windows(" not in program.source()
+
+
+AT_THE_END = """
+#include "autocomp_cpu.h"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+  long bad = 0;
+  for (int s = 1; s <= 2; s++) {
+    const size_t n = (AC_LANES - 1) * s + 4; /* all that may be touched: the memory ends with it */
+    uint8_t *p = malloc(n);
+    for (size_t i = 0; i < n; i++) p[i] = (uint8_t)(i * 37 + 11);
+    const vi x = s == 1 ? vi_windows(p, 1) : vi_windows(p, 2);
+    for (int l = 0; l < AC_LANES; l++) bad += x[l] != ac_quad(p + l * s);
+    free(p);
+  }
+  printf("%ld\\n", bad); return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["x86-64-v4", "x86-64-v3", "x86-64"])
+def test_words_of_a_run_of_bytes(level, tmp_path):
+    if platform.machine() != "x86_64" or (level != "x86-64" and facts().vector_bytes < {"x86-64-v4": 64, "x86-64-v3": 32}[level]):
+        pytest.skip(f"this machine does not run {level}")
+    lanes = {"x86-64-v4": 16, "x86-64-v3": 8, "x86-64": 4}[level]
+    (tmp_path / "words.c").write_text(f"#define AC_LANES {lanes}\n{AT_THE_END}", encoding="utf-8")
+    cc, include = shutil.which("gcc") or "cc", files("autocomp.targets.cpu") / "include"
+    options = ["-O1", "-fsanitize=address", "-fno-strict-aliasing", f"-march={level}", f"-I{include}"]
+    subprocess.run([cc, *options, "words.c", "-o", "words", "-lm"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "words"], capture_output=True, text=True, check=True).stdout == "0\n"

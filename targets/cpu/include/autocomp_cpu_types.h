@@ -287,6 +287,29 @@ AC_INLINE int32_t vi_hmin(vi a) { int32_t r = a[0]; for (int l = 1; l < AC_LANES
 /* ---- products of bytes, four at a time: a lane holds four steps of depth, the first in its low byte */
 AC_INLINE int32_t ac_quad(const void *p) { int32_t q; memcpy(&q, p, 4); return q; }
 AC_INLINE int32_t ac_quad_n(const void *p, long n) { int32_t q = 0; memcpy(&q, p, (size_t)n); return q; }
+/* lane l: the four bytes from p + l * s on, s 1 or 2; no byte behind the last lane's is touched */
+AC_INLINE vi vi_windows(const void *from, long s) {
+  const uint8_t *p = (const uint8_t *)from;
+#if AC_AVX512 || AC_AVX2
+  const __m128i first = s == 1 ? _mm_setr_epi8(0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6)
+                               : _mm_setr_epi8(0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7, 8, 9);
+  const __m128i last = _mm_add_epi8(first, _mm_set1_epi8(s == 1 ? 1 : 6)); /* of a read that ends with the last byte */
+#define AC_PART(at) (s == 1 ? _mm_loadl_epi64((const __m128i *)(p + (at))) : _mm_loadu_si128((const __m128i *)(p + (at))))
+#if AC_AVX512
+  __m512i x = _mm512_inserti32x4(_mm512_castsi128_si512(AC_PART(0)), AC_PART(4 * s), 1);
+  x = _mm512_inserti32x4(_mm512_inserti32x4(x, AC_PART(8 * s), 2), AC_PART(s == 1 ? 11 : 18), 3);
+  return (vi)_mm512_shuffle_epi8(x, _mm512_inserti32x4(_mm512_broadcast_i32x4(first), last, 3));
+#else
+  const __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(AC_PART(0)), AC_PART(s == 1 ? 3 : 2), 1);
+  return (vi)_mm256_shuffle_epi8(x, _mm256_inserti128_si256(_mm256_castsi128_si256(first), last, 1));
+#endif
+#undef AC_PART
+#else
+  vi r;
+  for (int l = 0; l < AC_LANES; l++) r[l] = ac_quad(p + l * s);
+  return r;
+#endif
+}
 AC_INLINE vi vi_byte(vi x, int at) { return (vi)((ac_vec_u32)(x & 0xff) << 8 * at); }
 /* the even bytes of four as a pair of 16 bits; those of each lane, and the odd ones */
 AC_INLINE int32_t ac_pair_u8(uint32_t q) { return (int32_t)(q & 0x00ff00ffu); }
