@@ -35,7 +35,7 @@ KNOWN = 4  # covers that may have, at what their schedules take, bodies that oth
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
-WORTH = 0.1  # of the program's seconds that such a body takes at least
+WORTH = 0.1  # of the program's seconds that such a body takes at least, or all bodies that are dear together
 
 
 @dataclass
@@ -227,11 +227,13 @@ def _worth(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], part
 
 def _dear(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]], launch: float) -> list[Call]:
     """Reductions and products of several operations whose schedules all take much longer than the cover counted (by more than a launch),
-    and a good part of the program (a product that stores turned what follows it); chains of contractions that take longer than the products
-    which they spare would. Products alone are not refuted."""
+    and together a good part of the program (a product that stores turned what follows it); chains of contractions that take longer than the
+    products which they spare would. Products alone are not refuted."""
     times = {"reduce": DEAR, "contract": DEAR, "chain": DEAR_CHAIN}
-    many = [(c, s, roles_of(c.kernel).form) for c, s in _worth(calls, schedules) if len(c.body) > 1]
-    return [c for c, s, form in many if form in times and s - launch > times[form] * c.expected]
+    every = _worth(calls, schedules, 0.0)
+    many = [(c, s, roles_of(c.kernel).form) for c, s in every if len(c.body) > 1]
+    dear = [(c, s) for c, s, form in many if form in times and s - launch > times[form] * c.expected]
+    return [c for c, _ in dear] if sum(s for _, s in dear) >= WORTH * sum(s for _, s in every) else []
 
 
 def _copied_on(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> set[frozenset[int]]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import autocomp
+from autocomp.cost.work import Cost
 from autocomp.egraph import printable
+from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
 
 
@@ -31,6 +35,19 @@ def test_a_body_that_was_refuted_beside_others_may_come_back(monkeypatch):
     monkeypatch.setattr(printable, "KNOWN", 0)
     before = autocomp.optimize(text, target="cuda:h200", cache=False)
     assert any(k.ops == ("cast",) for k in before.kernels) and program.predicted < 0.8 * before.predicted
+
+
+@pytest.mark.parametrize(("dear", "others", "refuted"), [(1, 0, 1), (11, 0, 11), (3, 20, 3), (1, 20, 0)])
+def test_dear_bodies_are_counted_together(dear, others, refuted):
+    """Bodies each of which takes less than a tenth of the program are refuted where all of them take more."""
+    program = autocomp.optimize(graph({"x": "f32[60, 70]"}, "%0 = softmax(x, axes=[1])"), target="cuda:h200")
+    (call,) = program.calls.calls
+    call = replace(call, body=(1, 2))
+    kernels = [replace(call.kernel, signature=f"{i}") for i in range(dear + others)]
+    calls = [replace(call, kernel=k, expected=1e-4 if i < dear else 3e-4) for i, k in enumerate(kernels)]
+    taken = {k.signature: (Schedule(), Cost(3e-4, "memory", ())) for k in kernels}
+    found = printable._dear(replace(program.calls, calls=tuple(calls)), taken, 1e-6)
+    assert found == calls[:refuted]
 
 
 def test_columns_that_fit_stay_in_one_body():
