@@ -8,6 +8,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+def changed(record: T, **values: object) -> T:
+    """`dataclasses.replace` in a fraction of its time, of a record whose fields alone say what it is: nothing is computed from them when it is
+    made, and what it keeps beside them is not kept."""
+    out = object.__new__(type(record))
+    known = record.__dict__
+    out.__dict__.update({name: known[name] for name in record.__dataclass_fields__}, **values)  # type: ignore[attr-defined]
+    return out
+
+
 def quick(cls: type[T]) -> type[T]:
     """A frozen dataclass with an `__init__` of the same arguments that writes its fields at once: the one that dataclasses make asks
     `object.__setattr__` for each. Fields have no default factories, and nothing runs behind them (`__post_init__`)."""

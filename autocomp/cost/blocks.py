@@ -18,12 +18,14 @@ from autocomp.cost.tiles import WHOLE, Tile, padded, tile_of, turned
 from autocomp.cost.work import Cost, Work
 from autocomp.forks import kept_property
 from autocomp.ir.schedule import Schedule
+from autocomp.quick import quick
 
 UNITS = ("matrix unit", "vector unit", "special functions")
 TEAM, TEAM_ROWS = int(constant("team_threads")), int(constant("team_rows"))  # of a warpgroup
 WARP_ROWS, WIDEST_ROW = int(constant("warp_rows")), int(constant("team_columns"))  # of an instruction of a warp; of a warpgroup
 
 
+@quick
 @dataclass(frozen=True)
 class _Run:
     """How the blocks of a schedule run, and what that takes whatever is in flight: waves of blocks; those at once on the chip, and of a
@@ -96,7 +98,7 @@ class BlockModel:
         leaves += schemes.lost(s, chip, d, t, run.waves) if s.roles == "warp_specialise" else 0.0
         # they leave beside the next tile's products where there is room for the sums of two
         start += max(0.0, leaves - dict(cost.parts)["matrix unit"]) if schemes.two_sums(s, chip, t) else leaves
-        bound = max(terms, key=lambda x: terms[x])
+        bound = max(terms, key=terms.__getitem__)
         seconds = terms[bound] + chip.numbers["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
         return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
 

@@ -20,6 +20,7 @@ from autocomp.cost.derived import FILE, Numbers, constant
 from autocomp.cost.host import HostFacts, calibrated_file, facts
 from autocomp.errors import ChipError
 from autocomp.files import read_given
+from autocomp.forks import kept_property
 from autocomp.ir.types import DTYPES
 
 F32 = DTYPES["f32"].bytes
@@ -131,12 +132,14 @@ class Chip:
 
     def memory(self, name: str) -> Memory:
         """A level by name. Raises ChipError naming those that exist."""
-        for m in self.memories:
-            if m.name == name:
-                return m
-        raise ChipError(
-            f"no memory '{name}'", where=f"chip {self.name}", hint=f"it has {', '.join(m.name for m in self.memories)}"
-        )
+        found = self._by_name.get(name)
+        if found is None:
+            raise ChipError(f"no memory '{name}'", where=f"chip {self.name}", hint=f"it has {', '.join(m.name for m in self.memories)}")
+        return found
+
+    @kept_property
+    def _by_name(self) -> dict[str, Memory]:
+        return {m.name: m for m in reversed(self.memories)}
 
     @property
     def runs_blocks(self) -> bool:

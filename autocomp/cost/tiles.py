@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, Operand, Piece
 from autocomp.cost.roles import power_of_two
 from autocomp.ir.body import Axis
+from autocomp.quick import changed, quick
 
 WHOLE = 1 << 20  # elements of an axis that is whole
 
 
+@quick
 @dataclass(frozen=True)
 class Tile:
     """What a tile alone decides: how many there are, its rows, columns and depth (() without a contraction), seconds of its operands
@@ -85,7 +87,7 @@ def padded(t: Tile, d: Demand, tile: Mapping[str, int], chip: Chip, patches: boo
         return t
     rows = prod(_padded(d, d.roles.rows, tile, even[0]))
     matrix = d.work.matrix * (_padding(d, tile, patches, even) * t.left)
-    return replace(t, matrix=matrix, rows=rows, slot=_slot(t.shape, d, chip, patches, rows))
+    return changed(t, matrix=matrix, rows=rows, slot=_slot(t.shape, d, chip, patches, rows))
 
 
 def _slot(shape: tuple[int, int, int], d: Demand, chip: Chip, patches: bool, rows: int) -> float:

@@ -41,6 +41,7 @@ from autocomp.loops.chosen_turns import chosen_turns
 from autocomp.loops.recurrences import recurrence_of
 from autocomp.loops.schedules import legal
 from autocomp.options import Options
+from autocomp.quick import quick
 from autocomp.rewrite.functions import tensor_functions
 from autocomp.rewrite.rule import RuleSet
 from autocomp.rewrite.vocabulary import KERNEL_PHASES, ROLE
@@ -57,6 +58,7 @@ SHOWN = 3  # runners-up that the trace keeps
 WHOLE = 1024  # elements of an axis of unknown extent that are one tile where no rule makes any
 
 
+@quick
 @dataclass(frozen=True)
 class Candidate:
     """A schedule with the rule that made it."""

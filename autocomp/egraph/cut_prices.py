@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil, prod
 
 from autocomp.cost.blocks import WARP_ROWS
@@ -18,6 +18,7 @@ from autocomp.egraph.forms import Form
 from autocomp.egraph.held import Held
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.types import I32, dim_hint
+from autocomp.quick import changed
 
 SCAN = 2**15  # elements of a row that one block scans: 32 of each of 1024 threads, as tiling/gpu-scan has it
 TURN, TURN_THREADS = 4096, 512  # elements of a longer row that a block scans in a turn, and its threads (tiling/gpu-scan-in-turns)
@@ -224,7 +225,7 @@ class Prices:
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]
             vanish, inside = (frozenset(picks[classes[n]].id for n in places) for places in found)
-            self.factors[key] = replace(one, vanish=vanish, inside=inside)
+            self.factors[key] = changed(one, vanish=vanish, inside=inside)
         return self.factors[key]
 
     def _passes(self, cut: Cut) -> int:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 from autocomp.ir.node import Attrs, Graph
 from autocomp.ir.types import TensorType
+from autocomp.quick import quick
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Env
 
 
+@quick
 @dataclass(frozen=True)
 class ENode:
     """One way to compute a class: an op of the table over child classes (leaves: input, param, const).

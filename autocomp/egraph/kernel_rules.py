@@ -138,7 +138,7 @@ class Decoder:
         split = (self.roles.split, rest["split"]) if rest["split"] else None
         flags = {b: bool(rest[b]) for b in FLAGS}
         schedule = Schedule(**rest | {"split": split} | flags)
-        return replace(schedule, directives=self.directives.of(schedule))
+        return schedule.told(self.directives.of(schedule))
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
         """Tiles of the axes, by name, for the sizes of the roles (few among the rows)."""

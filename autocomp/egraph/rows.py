@@ -9,6 +9,7 @@ from typing import Any
 from autocomp.egraph.grammar import Record, load_grammar
 from autocomp.ir.types import TensorType
 from autocomp.options import Options
+from autocomp.quick import quick
 from autocomp.rewrite.functions import tensor_functions
 from autocomp.rewrite.laws import is_sibling, is_stored
 from autocomp.rewrite.pattern import Apply
@@ -16,6 +17,7 @@ from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Answer, Env, holds
 
 
+@quick
 @dataclass(frozen=True)
 class Body:
     """What a condition may ask about the producer's body ?k. `reads`: bytes of the tensors that it loads."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from autocomp.quick import quick
 
+
+@quick
 @dataclass(frozen=True)
 class Schedule:
     """How one kernel runs. Axis names are the kernel's; `ir.schedule_text` prints and parses it.

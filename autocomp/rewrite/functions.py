@@ -15,12 +15,14 @@ from autocomp.ir.away_from_zero import normal
 from autocomp.ir.sizes import linear, product, quotient, size_of, summed
 from autocomp.ir.types import DTYPES, Dim, Sym, TensorType, contains
 from autocomp.options import Options
+from autocomp.quick import quick
 from autocomp.rewrite.interpolation import winograd_inputs, winograd_results, winograd_taps
 from autocomp.rewrite.where import Unanswerable
 
 LONGEST = 4096  # elements of a list that a rule makes
 
 
+@quick
 @dataclass(frozen=True)
 class Operand:
     """What a matched tensor variable is to a condition. `value` is set where all elements are one known number;

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from autocomp.errors import AutocompError
+from autocomp.quick import quick
 from autocomp.tile.agents import Again, Body, Once, Parts, Queue, Signal, Skewed, Span, Work, accesses, common_loop
 from autocomp.tile.happens_before import THREADS, Agent, Place, Use, World
 from autocomp.tile.plan import Barrier
 
 
+@quick
 @dataclass(frozen=True)
 class Item:
     """A node of an agent's unrolled program, with the round of every loop around it (counted on over re-entries)."""

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from math import prod
 
 from autocomp.cost.derived import constant
+from autocomp.quick import quick
 
 EMPLOYED = constant("employed")  # of the workers, by results of their own: then no result is shared
 
 
+@quick
 @dataclass(frozen=True)
 class Digit:
     """axis "" is replication (its stride is 0)."""
@@ -29,6 +31,7 @@ class Digit:
         return f"({self.axis or '-'},{self.stride},{self.count})"
 
 
+@quick
 @dataclass(frozen=True)
 class Layout:
     """Digits per level, fastest first. Lanes times waves are the workers of a block; every value covers all of them."""

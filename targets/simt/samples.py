@@ -19,6 +19,7 @@ from autocomp.forks import kept_property
 from autocomp.ir.affine import Aff
 from autocomp.ir.masks import tiles_inside
 from autocomp.ir.types import dim_hint
+from autocomp.quick import quick
 from autocomp.tile.layout import Digit, Layout, weights
 from autocomp.tile.program import Loop, Tensor, TileProgram
 
@@ -57,6 +58,7 @@ class Limit:
         return ~self.holds.all(axis=(0, 1)) & self.holds.any(axis=(0, 1))
 
 
+@quick
 @dataclass(frozen=True)
 class Accesses:
     """Accesses of sampled waves: bytes from a buffer's beginning and which lanes make them, as (accesses, lanes); `times`: how many each
