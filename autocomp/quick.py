@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 
 def changed(record: T, **values: object) -> T:
-    """`dataclasses.replace` in a fraction of its time, of a record whose fields alone say what it is: nothing is computed from them when it is
-    made, and what it keeps beside them is not kept."""
+    """`dataclasses.replace` in a fraction of its time, of a record whose fields alone say what it is: none is computed when it is made,
+    and what stands beside them is left out."""
     out = object.__new__(type(record))
     known = record.__dict__
     out.__dict__.update({name: known[name] for name in record.__dataclass_fields__}, **values)  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -57,7 +57,8 @@ def engine_for(phases: Mapping[str, Sequence[Rule]], ops: Iterable[str], small: 
         return out
 
     same = _Same(r for mine in able.values() for r in mine)
-    return Engine(same, declare, same.served_by if small else None)
+    in_force = {id(r) for rules in phases.values() for r in rules}
+    return Engine(same, declare, (lambda other: same.served_by(other, in_force)) if small else None)
 
 
 class _Same(tuple[Rule, ...]):
@@ -71,12 +72,13 @@ class _Same(tuple[Rule, ...]):
     def __hash__(self) -> int:
         return hash(tuple(map(id, self)))
 
-    def served_by(self, other: object) -> bool:
-        """Whether these are among others, in the same order, and make up a good part of them."""
+    def served_by(self, other: object, in_force: Container[int]) -> bool:
+        """Whether these are among others, in the same order, and make up a good part of them; all of which are in force (`id`): then those
+        that are not among these match nothing."""
         if not isinstance(other, _Same) or not len(self) <= len(other) <= MORE * len(self):
             return False
         left = iter(other)
-        return all(any(a is b for b in left) for a in self)
+        return all(any(a is b for b in left) for a in self) and all(id(r) in in_force for r in other)
 
 
 def queries_of(engine: Engine, phase: str, index: int, rule: Rule) -> Iterator[Query]:

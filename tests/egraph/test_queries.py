@@ -9,6 +9,7 @@ import pytest
 
 from autocomp.egraph.engine import Engine
 from autocomp.egraph.frozen import Frozen
+from autocomp.egraph.kept import Pool
 from autocomp.egraph.queries import matchable
 from autocomp.egraph.saturate import saturate
 from autocomp.frontends.text import parse
@@ -94,9 +95,13 @@ def test_a_small_graph_is_matched_where_more_rules_are_declared_than_match_it(mo
     assert len(fresh) == 2
     forms("abs", parsed[1::-1])  # in another order
     assert len(fresh) == 3
+    none = forms("abs", parsed[:1])  # abs(neg(?x)) would match, were it in force
+    assert len(fresh) == 4 and not [e for e in told[-1].of("reject") if e.name == "l/abs"]
+    assert {n.op for c in none.classes.values() for n in c.nodes} == {"input", "neg", "abs"}
     monkeypatch.setattr("autocomp.egraph.queries.MORE", 1)
+    monkeypatch.setattr("autocomp.egraph.engine._BASES", Pool())
     alone = forms("neg", parsed)
-    assert len(fresh) == 4
+    assert len(fresh) == 5
     assert (alone.classes, alone.roots) == (served.classes, served.roots)
     rejects = [[(e.name, e.data) for e in t.of("reject")] for t in (told[1], told[-1])]
     assert rejects[0] == rejects[1] != []
