@@ -186,7 +186,7 @@ def test_an_operator_without_a_row_is_refused_with_its_place():
 @pytest.mark.parametrize(("f", "said"), [
     (lambda x: F.dropout(x, 0.5, True), "drops out 0.5 of the elements at random"),
     (lambda x: x.view(torch.int32), r"'aten.view.dtype' with these arguments gives i32\[4, 4\], its row f32\[4, 4\]"),
-    (lambda x: (x, 3), "output_1 is 3, no tensor"),
+    (lambda x: (3, x.shape[0]), "output_0 is 3, no tensor"),
 ])  # fmt: skip
 def test_what_would_be_another_value_is_refused(f, said):
     with pytest.raises(UnsupportedOp, match=said):

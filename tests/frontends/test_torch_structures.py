@@ -151,3 +151,12 @@ def test_keywords_are_the_modules_arguments():
     for given in ({"x": x, "mask": mask}, {"x": x, "mask": mask, "scale": 2.0}):
         with pytest.raises(ModelError, match="when it was exported"):
             program(**given)
+
+
+def test_results_that_are_numbers_are_returned_as_they_are():
+    """Sizes beside tokens, as backbones of images return them."""
+    f = lambda x: (x.flatten(1) + 1, x.shape[-1], {"shape": x.shape, "name": "tokens", "scale": 0.5, "none": None, "last": x[-1]})
+    x = torch.randn(2, 3, 4)
+    got, want = autocomp.optimize(Apply(f).eval(), example_inputs=(x,), cache=False)(x), f(x)
+    assert torch.equal(got[0], want[0]) and got[1] == 4 and torch.equal(got[2].pop("last"), want[2].pop("last"))
+    assert got[2] == {**want[2], "shape": type(got[2]["shape"])(want[2]["shape"])}

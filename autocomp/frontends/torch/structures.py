@@ -15,13 +15,15 @@ from autocomp.errors import ModelError
 @dataclass(frozen=True)
 class Structures:
     """What torch.export found (`torch.utils._pytree`). `given`: of every leaf of the arguments the input's name, or in a tuple the value
-    that it had; `made`: of every leaf of the results whether it is an output. `result` None: one tensor, or a tuple of them."""
+    that it had; `made`: of every leaf of the results whether it is an output, `fixed`: else what it is. `result` None: one tensor, or a tuple of
+    them."""
 
     where: str
     arguments: Any
     given: tuple[str | tuple[Any], ...]
     result: Any
     made: tuple[bool, ...]
+    fixed: tuple[Any, ...]
 
     @property
     def names(self) -> set[str]:
@@ -48,7 +50,7 @@ class Structures:
     def results(self, outputs: Sequence[Any]) -> Any:
         """Outputs in order -> what the module returns."""
         rest = iter(outputs)
-        return self.result.unflatten([next(rest) if made else None for made in self.made])
+        return self.result.unflatten([next(rest) if made else value for made, value in zip(self.made, self.fixed)])
 
 
 def structures_of(program: Any, where: str) -> Structures | None:
@@ -71,7 +73,7 @@ def structures_of(program: Any, where: str) -> Structures | None:
     if (flat and plain) or not all(constant(a) or type(a).__name__ == "TensorArgument" for a in args):
         return None
     return Structures(where, spec.in_spec, tuple((a.value,) if constant(a) else a.name for a in args), None if plain else out,
-                      tuple(not constant(a) for a in results))  # fmt: skip
+                      tuple(not constant(a) for a in results), tuple(a.value if constant(a) else None for a in results))  # fmt: skip
 
 
 def _shown(spec: Any) -> str:
