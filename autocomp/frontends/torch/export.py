@@ -97,7 +97,7 @@ def load_torch(model: Any, example_inputs: Sequence[Any] | None = None) -> Graph
         check_apart(program, name)
         structure = structures_of(program, name)
         reader = Reader(renamed(program) or as_eager_lays_out(decompose(program, name)), name)
-        reader.fixed = structure is not None and any(structure.made)
+        reader.numbers = structure is not None and any(structure.made)
         graph = reader.graph()
     return replace(graph, structure=structure)
 
@@ -107,11 +107,11 @@ EXPORTS = Lock()  # torch exports one module at a time in a process, and its tra
 
 class Reader:
     """An exported program's nodes, one after another, into a graph. `values`: of each node of torch's. `formats`: inputs and outputs lie
-    as torch's do (channels-last); else as they are named. `pairs`: complex numbers are read, as pairs of real ones. `fixed`: results that
+    as torch's do (channels-last); else as they are named. `pairs`: complex numbers are read, as pairs of real ones. `numbers`: results that
     are numbers are no outputs, as the graph's structure has them."""
 
     pairs = True
-    fixed = False
+    numbers = False
 
     def __init__(self, program: Any, name: str, formats: bool = True) -> None:
         self.program, self.b = program, Builder(name)
@@ -190,7 +190,7 @@ class Reader:
             if spec.kind is not OutputKind.USER_OUTPUT:
                 raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name,
                                     hint=f"{PURE}; torch.compile(module, backend='autocomp') keeps it")  # fmt: skip
-            if value is not None and not (self.fixed and isinstance(value, (int, float, str))):
+            if value is not None and not (self.numbers and isinstance(value, (int, float, str))):
                 name, order = f"output_{i}", self.order(value) if hasattr(value, "meta") and _is_tensor(value) else None
                 made = self.values[value] if hasattr(value, "meta") else value
                 if order is not None and isinstance(made, Node):

@@ -15,8 +15,8 @@ from autocomp.errors import ModelError
 @dataclass(frozen=True)
 class Structures:
     """What torch.export found (`torch.utils._pytree`). `given`: of every leaf of the arguments the input's name, or in a tuple the value
-    that it had; `made`: of every leaf of the results whether it is an output, `fixed`: else what it is. `result` None: one tensor, or a tuple of
-    them."""
+    that it had; `made`: of every leaf of the results whether it is an output, `fixed`: else what it is. `result` None: one tensor, or a
+    tuple of them."""
 
     where: str
     arguments: Any
