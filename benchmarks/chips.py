@@ -134,10 +134,9 @@ def row(chip: str, name: str, compiled: Callable[[str], Program], run: bool) -> 
         schedule = parse(k.schedule)
         fall_back = schedule.instruction == SCALAR
         slow += k.predicted * k.calls * fall_back
-        if program.target.name == "ascend":
-            product = roles_of(kernels[k.name]).form in PRODUCTS
-        else:
-            product = bool(schedule.instruction)
+        product = roles_of(kernels[k.name]).form in PRODUCTS
+        if program.target.name != "ascend":
+            product &= "mma" in program.printed[k.name].text  # of the builtin's name
         forms["scalar" if fall_back else "matrix" if product else "vector"] += 1
     counted = Row(chip, name, "opaque" if opaque else "printed", ", ".join(opaque), forms["matrix"], forms["vector"], forms["scalar"],
                   program.predicted * 1e6, slow * 1e6)  # fmt: skip
@@ -185,15 +184,16 @@ def _mean(values: Sequence[float]) -> float:
 
 def summary(of: Sequence[Row]) -> list[str]:
     """The table of chips; the mean is the geometric one of predicted times."""
-    heads = ("chip", "printed", "refused", "with the fall-back", "kernels: matrix, vector, fall-back", "mean us", "in the fall-back")
+    heads = ("chip", "printed", "by reference", "refused", "with fall-back", "kernels: matrix, vector, fall-back", "mean us", "fall-back")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for chip in dict.fromkeys(r.chip for r in of):
         mine = [r for r in of if r.chip == chip]
         printed = [r for r in mine if r.outcome in ("printed", "opaque")]
-        total = sum(r.us for r in printed)
+        total, opaque = sum(r.us for r in printed), sum(r.outcome == "opaque" for r in mine)
         forms = ", ".join(str(sum(f)) for f in zip(*((r.matrix, r.vector, r.scalar) for r in mine)))
-        lines.append(f"| {chip} | {len(printed)} | {len(mine) - len(printed)} | {sum(r.scalar > 0 for r in mine)} | {forms} | "
-                     f"{_mean([r.us for r in printed if r.us]):.1f} | {sum(r.scalar_us for r in printed) / (total or 1):.0%} |")  # fmt: skip
+        mean, slow = _mean([r.us for r in printed if r.us]), sum(r.scalar_us for r in printed) / (total or 1)
+        lines.append(f"| {chip} | {len(printed) - opaque} | {opaque} | {len(mine) - len(printed)} | {sum(r.scalar > 0 for r in mine)} | "
+                     f"{forms} | {mean:.1f} | {slow:.0%} |")  # fmt: skip
     return lines
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import autocomp
 from autocomp.errors import ModelError
+from autocomp.simulate.program import simulated
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
@@ -91,3 +92,16 @@ def test_on_a_cpu_they_are_functions_of_the_target():
     assert program.calls.calls[0].kernel.coded and program.predicted > 0 and "pragma omp" in program.kernels[0].source
     with pytest.raises(ModelError, match="index 5 is outside of axis 0 of 5 elements"):
         program.run({"x": np.zeros((5, 2), "f4"), "i": np.array([[0], [5], [1]], "i4"), "u": np.zeros((3, 2), "f4")})
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("target", ["ascend:910b1", "ascend:310p", "ascend:950pr", "maca:c600"])
+@pytest.mark.parametrize(("make", "dtype", "x", "i", "axis", "reduction"), [CASES[0], CASES[2], CASES[4], CASES[6]])
+def test_scatters_on_other_chips(make, dtype, x, i, axis, reduction, target):
+    """Of any chip that has no function for them: by the same comparisons, so that such programs have a launcher."""
+    program = autocomp.optimize(make(dtype, x, i, *(() if axis is None else (axis,)), reduction), target=target)
+    assert not any(c.kernel.opaque for c in program.calls.calls)
+    with simulated(program):
+        given = feed(program, x[axis or 0])
+        (got,) = program.run(given).values()
+    np.testing.assert_allclose(got.astype("f8"), expected(given["x"], given["i"], given["u"], axis, reduction), rtol=1e-6)
