@@ -136,8 +136,12 @@ def _each(n: int, value: int) -> str:
     return f"[{', '.join([str(value)] * n)}]"
 
 
-def _conv(r: Random, dtype: str, dims: int = 2, window: int = 3, groups: str = "", last: bool = False) -> str:
+def _conv(dtype: str, dims: int = 2, window: int = 3, groups: str = "", last: bool = False) -> Draw:
     """groups: "" one, "some" two to four, "each" a group a channel; `last`: channels lie last in memory."""
+    return lambda r: _window(r, dtype, dims, window, groups, last)
+
+
+def _window(r: Random, dtype: str, dims: int, window: int, groups: str, last: bool) -> str:
     low, high = {1: (40, 200), 2: (8, 30), 3: (6, 14)}[dims]
     sides = [r.randint(low, high) for _ in range(dims)]
     g = {"": 1, "some": r.randint(2, 4), "each": r.randint(4, 70)}[groups]
@@ -166,12 +170,12 @@ def _pool(op: str, dtype: str) -> Draw:
 def _windows() -> dict[str, Draw]:
     return {
         **{f"pool {op[:3]} {d}": _pool(op, d) for op in ("maxpool", "avgpool") for d in ("f32", "f16")},
-        **{f"conv first {d}": (lambda r, d=d: _conv(r, d)) for d in FLOATS},
-        "conv last f16": lambda r: _conv(r, "f16", last=True),
-        "conv 1x1 f16": lambda r: _conv(r, "f16", window=1),
-        "conv groups f16": lambda r: _conv(r, "f16", groups="some"),
-        **{f"conv depthwise {d}": (lambda r, d=d: _conv(r, d, groups="each")) for d in ("f32", "f16")},
-        **{f"conv {n}d {d}": (lambda r, n=n, d=d: _conv(r, d, dims=n)) for n in (1, 3) for d in ("f32", "f16")},
+        **{f"conv first {d}": _conv(d) for d in FLOATS},
+        "conv last f16": _conv("f16", last=True),
+        "conv 1x1 f16": _conv("f16", window=1),
+        "conv groups f16": _conv("f16", groups="some"),
+        **{f"conv depthwise {d}": _conv(d, groups="each") for d in ("f32", "f16")},
+        **{f"conv {n}d {d}": _conv(d, dims=n) for n in (1, 3) for d in ("f32", "f16")},
     }  # fmt: skip
 
 

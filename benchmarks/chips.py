@@ -61,7 +61,7 @@ class Row:
     ratios: tuple[float, ...] = ()
 
 
-def whole_models() -> dict[str, Callable[[], Program]]:
+def whole_models() -> dict[str, Callable[[str], Program]]:
     """name -> what compiles it for a chip."""
 
     def of_graph(make: Callable[[], Any]) -> Callable[[str], Program]:
@@ -164,8 +164,8 @@ def rows(args: argparse.Namespace) -> Iterator[Row]:
         for line in args.kept.read_text(encoding="utf-8").splitlines():
             found = json.loads(line)
             known[found["chip"], found["graph"]] = Row(**{**found, "ratios": tuple(found["ratios"])})
-    kernels = {n: (lambda chip, g=g: autocomp.optimize(g, target=chip)) for n, g in drawn(args.seed).items()}
-    tried: dict[str, Callable[[str], Program]] = whole_models() if args.models else kernels
+    of_text = lambda g: lambda chip: autocomp.optimize(g, target=chip)
+    tried = whole_models() if args.models else {n: of_text(g) for n, g in drawn(args.seed).items()}
     for chip in args.chips.split(","):
         for name, compiled in tried.items():
             if not any(part in name for part in args.only.split(",")):
