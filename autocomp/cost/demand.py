@@ -31,6 +31,7 @@ class Operand:
     along an axis that it sums; constant: known before the first run; guards: conditions outside of which
     a read gives a fill. places: for
     each view and dimension the axes it mentions with their coefficients. cut: share of its rows that do not begin at a sector's 32 bytes.
+    apart: elements of memory from one to the next along each axis, of the first view.
     """
 
     name: str
@@ -45,15 +46,18 @@ class Operand:
     guards: int = 0
     places: tuple[tuple[tuple[tuple[str, int], ...], ...], ...] = ()
     cut: float = 0.0
+    apart: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A tensor that is read or written: bytes of what is and of an element, the axes along which its last view's neighbours lie."""
+    """A tensor that is read or written: bytes of what is and of an element, the axes along which its last view's neighbours lie; apart: as
+    in Operand."""
 
     bytes: float
     element: int
     side_by_side: tuple[str, ...] | None
+    apart: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,19 @@ def _operand(k: Kernel, a: Arg, nodes: Sequence[Expr], roles: Roles, moved: floa
     mentioned = frozenset(n for v in views.values() for n in v)
     return Operand(a.name, moved, a.type.dtype.bytes, mentioned, tuple(views.values()), tuple(dict.fromkeys(runs)),
                    bool(reduced), contiguous, a.constant, guards,
-                   tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views), cut_rows(a.type))
+                   tuple(tuple(tuple((n, i.coef(n)) for n in sorted(i.names())) for i in v) for v in views), cut_rows(a.type),
+                   steps_apart(next(iter(views), ()), a.type))
+
+
+def steps_apart(index: Sequence[Aff], t: TensorType) -> tuple[tuple[str, int], ...]:
+    """Elements of memory from one element to the next along each axis that an index mentions, the outermost dimension's first."""
+    out: dict[str, int] = {}
+    pitch = prod(dim_hint(n) for n in t.shape)
+    for i, n in zip(index, t.shape):
+        pitch //= max(1, dim_hint(n))
+        for a in sorted(i.names()):
+            out[a] = out.get(a, 0) + i.coef(a) * pitch
+    return tuple(out.items())
 
 
 def cut_rows(t: TensorType) -> float:
@@ -238,7 +254,8 @@ def _pieces(k: Kernel, nodes: Sequence[Expr], moved: Mapping[str, float], roles:
     index |= {st.tensor: st.index for st in k.stores if st.index}
     outputs = frozenset(x.name for x in k.axes)
     near = {n: _side_by_side(i[-1], outputs, roles) for n, i in index.items()}
-    return tuple(Piece(moved[a.name], a.type.dtype.bytes, near[a.name]) for a in (*k.inputs, *k.outputs) if a.name in index)
+    return tuple(Piece(moved[a.name], a.type.dtype.bytes, near[a.name], steps_apart(index[a.name], a.type))
+                 for a in (*k.inputs, *k.outputs) if a.name in index)  # fmt: skip
 
 
 def _multiplies(e: Expr, roles: Roles) -> TypeGuard[Contract | Reduce]:

@@ -10,6 +10,7 @@ from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
 from autocomp.cost.instructions import NONE, Instructions
 from autocomp.cost.pipes import (
+    BLOCK,
     Side,
     Stream,
     copy_to_l1,
@@ -108,10 +109,10 @@ class Rows:
 
 
 def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, own: Rows = Rows(), others: tuple[Rows, ...] = (Rows(),),
-                left: float = 1.0) -> Cost:  # fmt: skip
+                left: float = 1.0, after: Instructions = NONE) -> Cost:  # fmt: skip
     """Seconds of a contraction or an online contraction in tiles; `bytes_`: of a factor's element; `own`: rows of the
-    factor with the rows, `others`: of those with the columns; `left`: share of its blocks that a mask leaves the slowest core. Equations of
-    each pipe: `cost.pipes`.
+    factor with the rows, `others`: of those with the columns; `left`: share of its blocks that a mask leaves the slowest core; `after`:
+    what vector cores do with the sums of a product, the last tile's beside nothing else. Equations of each pipe: `cost.pipes`.
 
     The slowest core has ceil(tiles / cores) tiles. In an online contraction the cube core waits for what vector cores make of its
     scores, so their times add up; where the second product runs some rounds late (`softmax_overlap`, `stages` - 1 of them) they run side by
@@ -122,6 +123,8 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     part = fed_at_once(x.m, x.n, x.depth, bytes_, chip)
     copied = copies_to_l1(x, own, others)
     vector, arriving = vector_seconds(x)
+    vector += x.rounds * after.calls * lim["vector_start"] + x.per_core * after.elements / chip.vector["f32"]
+    last = lim["handover"] + (vector + arriving) / x.rounds if after.calls else 0.0
     flags = x.rounds * x.steps * x.products * -(-x.depth // part)
     flops = 2.0 * x.m * (x.n * x.products + x.sums) * x.depth * x.steps
     fed = x.rounds * x.depth * x.steps * x.products * bytes_ * (x.m / x.rate("l0a") + x.n / x.rate("l0b"))
@@ -144,7 +147,7 @@ def engine_time(s: Schedule, chip: Chip, roles: Roles, work: Work, bytes_: int, 
     moved = x.depth * x.steps * (x.m + x.n * x.products) * bytes_
     t[memory] = max(seconds, work.tiles * moved / chip.memory("l2").bandwidth if memory == "l2" else 0.0)
     shared = "memory_power" if memory == chip.memories[0].name else "pipes_power"
-    waits = x.ends * (lim["tile"] + (lim["handover"] if x.online and not x.in_turn else 0.0)) + (handed if x.in_turn else 0.0)
+    waits = x.ends * (lim["tile"] + (lim["handover"] if x.online and not x.in_turn else 0.0)) + (handed if x.in_turn else 0.0) + last
     launch = launch_time(chip, chip.cores)
     bound = max(t, key=lambda c: t[c]) if max(t.values()) >= sum(t[c] for c in chain) / 2 else "matrix unit"
     seconds = together((core, t[memory]), chip.numbers[shared]) + waits + launch
@@ -157,8 +160,11 @@ def copies_to_l1(x: Tiles, own: Rows, others: tuple[Rows, ...]) -> tuple[float, 
     and of values that all lie one behind the other are copied some at once."""
 
     def side(columns: float, r: Rows, run: int = 0) -> float:
-        odd = 1.0 if "whole_blocks" in x.chip.features else r.odd
-        return copy_to_l1(Side(x.depth * columns * x.bytes, (run or r.run or x.depth) * x.bytes, odd=odd), x.chip)
+        size, along = x.depth * columns * x.bytes, (run or r.run or x.depth) * x.bytes
+        if "whole_blocks" not in x.chip.features:
+            return copy_to_l1(Side(size, along, odd=r.odd), x.chip)
+        rows = size / along  # a copy each, or a column of fractals each
+        return copy_to_l1(Side(size, along, odd=1.0, copies=rows if r.odd else min(rows, along / BLOCK)), x.chip)
 
     in_order = {"tile", "line", "kept", "kept line"}.intersection(x.roles.steps)
     whole = all(r.run == x.n and not r.odd for r in others) and x.roles.extent("depth") % x.depth == 0
@@ -284,7 +290,8 @@ def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool,
     calls = len(reads) + 1 + more.calls / passes + (work.words / elements * chip.numbers["word_steps"] if elements else 0.0)
     turns = chunks * passes * steps
     calls += (folded - 1).bit_length()
-    s = Stream(rounds * turns, tuple(b / tiles / chunks / steps for b in reads), (work.written / tiles / turns,), clocks / turns, calls)
+    s = Stream(rounds * turns, tuple(b / tiles / chunks / steps for b in reads), (work.written / tiles / turns,), clocks / turns, calls,
+               copies=(more.into, more.out))  # fmt: skip
     memory, seconds = memory_time(work.read + work.written, chip, chip.cores)
     if memory == chip.memories[0].name:
         seconds = memory_seconds(work.read, work.written, chip, bypass and pass_by(work.read, work.written, chip), (passes - 1) * work.read)

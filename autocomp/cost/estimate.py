@@ -10,8 +10,9 @@ from autocomp.cost.blocks import BlockModel
 from autocomp.cost.chip import Chip
 from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, Operand, demand_of
+from autocomp.cost.derived import constant
 from autocomp.cost.engines import Rows, engine_time, vector_time
-from autocomp.cost.instructions import asked_again, instructions_of
+from autocomp.cost.instructions import NONE, Instructions, asked_again, instructions_of, lines_with_steps
 from autocomp.cost.pipes import row_ends, spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
@@ -27,6 +28,8 @@ from autocomp.ir.scans import as_statistic
 from autocomp.ir.schedule import Schedule
 from autocomp.loops.chosen_turns import chosen_turns
 from autocomp.loops.one_load import one_load
+
+CLIPPED = int(constant("npu_clipped"))  # vector instructions up to which a sum is a conversion and a bound, which its way out of L0C does
 
 
 def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -> Cost:
@@ -153,20 +156,20 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     tiles = d.blocks(tile)
     work = d.work._replace(tiles=tiles)
     if d.roles.form in ("contract", "online") and any(m.name == "l0c" for m in chip.memories):
-        return engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), *_rows(d, tile),
-                           d.busiest(tile, chip.cores))
+        cost = engine_time(s, chip, d.roles, work, max((a.element for a in d.operands), default=2), *_rows(d, tile),
+                           d.busiest(tile, chip.cores), _behind_sums(d))  # fmt: skip
+        return _with_ends(cost, d, tile, chip)
     if any(m.name == "l0c" for m in chip.memories):  # copies of short rows move whole lines
         line = chip.memories[0].line
-        lines = [whole_lines(a, tile, line, d.extent) for a in d.operands]
         taken = [copied(a, tile, d.extent) for a in d.operands]
+        lines = [lines_with_steps(a, step, d, tile, line) if step > 1 else whole_lines(a, tile, line, d.extent)
+                 for a, (_, step) in zip(d.operands, taken)]  # fmt: skip
         work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)))
         reads = tuple(n * step * a.element * wide * asked_again(d, a, tile) for a, wide, (n, step) in zip(d.operands, lines, taken))
         results = float(prod(d.extent[a] for a in d.grid)) if d.roles.form == "map" else 0.0
         more, bypass = instructions_of(d, tile, chip), "evict_first" in s.directives
         cost = vector_time(work, reads, chip, d.roles.form == "reduce", bypass, more, results, *turns(d, tile))
-        ends = _row_ends(d, tile, chip)
-        bound = "ends of rows" if ends > cost.seconds / 2 else cost.bound
-        return Cost(cost.seconds + ends, bound, (*cost.parts, ("ends of rows", ends))) if ends else cost
+        return _with_ends(cost, d, tile, chip)
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)
@@ -174,11 +177,27 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
     return Cost(cost.seconds + overhead, cost.bound, (*cost.parts, ("tiles", overhead)))
 
 
-def _row_ends(d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
-    """Of results whose rows are cut within a block (`pipes.row_ends`)."""
+def _behind_sums(d: Demand) -> Instructions:
+    """What vector cores do behind a product; a sum that is only converted or clipped leaves without them."""
+    own = d.work.special or d.calls > CLIPPED or any(not a.factor for a in d.operands)
+    return Instructions(d.beside, d.calls) if d.roles.form == "contract" and d.calls and own else NONE
+
+
+def _with_ends(cost: Cost, d: Demand, tile: Mapping[str, int], chip: Chip) -> Cost:
+    """With the ends of results' rows that are cut within a block (`pipes.row_ends`), of the core that has most of them."""
     out = d.pieces[-1] if d.pieces else None
     axis = out.side_by_side[-1] if out and out.side_by_side else ""
-    return row_ends(out.bytes, out.element, min(tile.get(axis, d.extent[axis]), d.extent[axis]), chip) if out and axis in d.extent else 0.0
+    if not out or axis not in d.extent:
+        return cost
+    extent = max(1, d.extent[axis])
+    run = max(1, min(tile.get(axis, extent), extent))
+    tiles, cores = max(1, d.blocks(tile)), int(chip.cores * chip.limits["vector_cores"])
+    last, across = extent % run or run, max(1, tiles // -(-extent // run))  # the end of a row, and tiles that have one
+    rows = out.bytes / out.element / extent / across  # of a tile
+    full = row_ends(rows * -(-tiles // cores), out.element, run, chip)
+    ends = max(full, row_ends(rows * -(-across // cores), out.element, last, chip))
+    bound = "ends of rows" if ends > cost.seconds / 2 else cost.bound
+    return Cost(cost.seconds + ends, bound, (*cost.parts, ("ends of rows", ends))) if ends else cost
 
 
 def _rows(d: Demand, tile: Mapping[str, int]) -> tuple[Rows, tuple[Rows, ...]]:

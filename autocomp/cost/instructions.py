@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from math import prod
 
 from autocomp.cost.chip import F32, Chip
-from autocomp.cost.demand import Demand, Operand
+from autocomp.cost.demand import Demand, Operand, Piece
+from autocomp.cost.derived import constant
+from autocomp.cost.pipes import BLOCK
 from autocomp.cost.tiles import copied
 
 
 @dataclass(frozen=True)
 class Instructions:
     """`elements` of all instructions beside the operations that the body names; `calls`: instructions of a turn; `rows` that integers name,
-    a copy each."""
+    a copy each; `into`, `out`: copies of a turn beside one an operand and one of the results."""
 
     elements: float = 0.0
     calls: float = 0.0
     rows: float = 0.0
+    into: float = 0.0
+    out: float = 0.0
 
 
 NONE = Instructions()
+SPREAD = int(constant("npu_spread"))  # elements of a row that are copied for one that is wanted, at most
 
 
 def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructions:
@@ -33,20 +38,60 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructi
     elements, calls = of["looked_up"] * d.looked_up + d.beside, d.calls
     for a in d.operands:
         n, step = copied(a, tile, extent)
+        looked = _along(a)
+        if d.roles.form == "map" and d.grid and not a.guards and not d.looked_up and (lanes := spread(a, d, tile)) > step:
+            step, looked = lanes, {d.grid[-1]}
         n *= asked_again(d, a, tile)
         elements += of["border"] * a.guards * n + (n if a.element < F32 and d.calls > 1 else 0.0)
         calls += of["border_calls"] * a.guards
         if step > 1:
             elements += of["looked_up"] * n
-            calls += n / turns / max(1, prod(size(x) for x in _along(a) if x in extent))
+            calls += n / turns / max(1, prod(size(x) for x in looked if x in extent))
     if d.calls > 1 and d.pieces and d.pieces[-1].element < F32:
         elements += d.pieces[-1].bytes / d.pieces[-1].element
     if d.folds:  # rows of words lie side by side when they are folded, as many as a block has at least
         rows = prod(size(x) for x in d.grid)
         padded = -(-rows // of["npu_turned_rows"]) * of["npu_turned_rows"] / rows
         elements += d.folds * (padded * (of["word_steps"] + of["npu_turned"]) - of["word_steps"])
+    into = out = 0.0
+    if d.roles.form == "map" and d.grid and d.pieces and not d.looked_up:
+        into = sum(copies(a, d, tile, chip) - 1 for a in d.operands if not a.guards)
+        out = copies(d.pieces[-1], d, tile, chip) - 1
     points, along = d.rows
-    return Instructions(elements, calls, points / size(along) if along else 0.0)
+    return Instructions(elements, calls, points / size(along) if along else 0.0, into, out)
+
+
+def copies(a: Operand | Piece, d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
+    """Copies that bring or take a tile of an operand of a map, whose lanes run along the last axis: one has the rows of an axis where they
+    lie behind each other, with or without a gap, of whole blocks on chips that copy such; of axes further out each row has its own."""
+    apart, lane = dict(a.apart), d.grid[-1]
+    size = {x: min(tile.get(x, d.extent[x]), d.extent[x]) for x in d.grid}
+    rows = [x for x in d.grid[:-1] if size[x] > 1 and apart.get(x, 0)]
+    if not rows or (size[lane] > 1 and turned(a, d, tile)):
+        return 1.0
+    run = (size[lane] - 1) * abs(apart.get(lane, 0)) + 1 if spread(a, d, tile) > 1 else size[lane]
+    whole = "whole_blocks" not in chip.features or not (run * a.element % BLOCK or apart[rows[-1]] * a.element % BLOCK)
+    return float(prod(size[x] for x in (rows[:-1] if whole and abs(apart[rows[-1]]) >= run else rows)))
+
+
+def turned(a: Operand | Piece, d: Demand, tile: Mapping[str, int]) -> bool:
+    """Whether neighbours in memory are of different rows of a tile, which is copied as it lies then and turned."""
+    apart = dict(a.apart)
+    rows = [x for x in d.grid[:-1] if min(tile.get(x, d.extent[x]), d.extent[x]) > 1]
+    return apart.get(d.grid[-1], 1) != 1 and [apart.get(x, 0) for x in rows] == [1]
+
+
+def spread(a: Operand | Piece, d: Demand, tile: Mapping[str, int]) -> int:
+    """Elements of memory that are copied for each that is wanted along the lanes of a map: few are, and looked up behind that."""
+    lane = d.grid[-1]
+    step = abs(dict(a.apart).get(lane, 1)) if min(tile.get(lane, d.extent[lane]), d.extent[lane]) > 1 else 1
+    return step if step <= SPREAD and not turned(a, d, tile) else 1
+
+
+def lines_with_steps(a: Operand, step: int, d: Demand, tile: Mapping[str, int], line: int) -> float:
+    """Bytes of whole lines over those that are copied of rows of which every `step`th element is wanted: what lies between comes too."""
+    run = step * a.element * max(1, prod(min(tile.get(x, d.extent[x]), d.extent[x]) for x in _along(a) if x in d.extent))
+    return max(1.0, line / run)
 
 
 def asked_again(d: Demand, a: Operand, tile: Mapping[str, int]) -> int:

@@ -23,7 +23,7 @@ class Side:
 
     cut: runs do not begin at lines of memory, so each touches one line more, or less than one where they begin at multiples of so many
     bytes (`begin`). odd: share of rows that do not begin at blocks of 32 bytes:
-    each block of a fractal is put together from two of theirs.
+    each block of a fractal is put together from two of theirs. copies: that bring the bytes.
     """
 
     bytes: float
@@ -32,6 +32,7 @@ class Side:
     cut: bool = False
     odd: float = 0.0
     begin: int = 0
+    copies: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class Product:
 class Stream:
     """What one vector core does: `rounds` times copies in of `reads` bytes each, `repeats` of vector instructions, copies out of `writes`.
 
-    instructions: vector instructions of a round. slots: of unified buffer. run: bytes of a contiguous run. cut: as in Side.
+    instructions: vector instructions of a round. slots: of unified buffer. run: bytes of a contiguous run. cut: as in Side. copies: in and
+    out, of a round, beside one for each of `reads` and `writes`.
     """
 
     rounds: float
@@ -72,15 +74,19 @@ class Stream:
     slots: int = 2
     run: float = 0.0
     cut: bool = False
+    copies: tuple[float, float] = (0.0, 0.0)
 
 
-def row_ends(bytes_: float, element: int, run: int, chip: Chip) -> float:
-    """Seconds in which the ends of rows leave that are no whole blocks, of `bytes_` in runs of `run` elements: the scalar unit puts each
-    block together, on chips whose copies are whole blocks."""
+def row_ends(rows: float, element: int, run: int, chip: Chip) -> float:
+    """Seconds in which the ends of a core's rows of `run` elements leave that are no whole blocks, on chips whose copies are: the scalar
+    unit takes each element of a row's last block and puts it beside the others, behind the copy before, and the block leaves by itself.
+    Rows of less than a block are put together element by element."""
     if "whole_blocks" not in chip.features or run * element % BLOCK == 0:
         return 0.0
-    clocks = BLOCK / element * chip.numbers["scalar_write"]
-    return bytes_ / element / run * clocks / chip.clock / (chip.cores * chip.limits["vector_cores"])
+    elements = min(run, BLOCK / element)
+    blocks = elements * element / BLOCK
+    each = 2 * elements * chip.numbers["scalar_write"] / chip.clock + blocks * (chip.limits["ub_start"] + 2 * chip.limits["flag"])
+    return rows * each
 
 
 def together(times: Iterable[float], power: float) -> float:
@@ -101,7 +107,7 @@ def copy_to_l1(s: Side, chip: Chip) -> float:
     lim, rate = chip.limits, chip.memory("l1").bandwidth / chip.cores
     if s.odd:
         row = (1 - s.odd) * lim["l1_row"] + s.odd * -(-s.run // BLOCK) * lim["l1_block"]
-        return lim["l1_start"] / s.steps + s.bytes / s.run * row + s.bytes / rate
+        return s.copies * lim["l1_start"] / s.steps + s.bytes / s.run * row + s.bytes / rate
     wide = lines(s.run, chip.memories[0].line, s.cut, s.begin)
     return lim["l1_start"] / s.steps + wide * (s.bytes / s.run * lim["l1_row"] + s.bytes / rate)
 
@@ -151,8 +157,9 @@ def stream_time(s: Stream, chip: Chip, shared: float = 0.0) -> float:
     line, alone = chip.memories[0].line, s.slots < 2
     start = lim["ub_start"] if alone else lim["ub_issue"]
     wide = lines(s.run, line, s.cut)
-    into = sum(start + wide * b * cores / lim["ub_in"] for b in s.reads)
-    out = sum(start + wide * b * cores / lim["ub_out"] for b in s.writes)
+    into, out = (n * lim["ub_issue"] for n in s.copies)
+    into += sum(start + wide * b * cores / lim["ub_in"] for b in s.reads)
+    out += sum(start + wide * b * cores / lim["ub_out"] for b in s.writes)
     work = s.instructions * lim["vector_start"] + s.repeats / chip.clock
     copies = together((s.rounds * (into if alone else max(into, out)), wide * shared), n["memory_power"])
     if alone:  # the way out runs beside the next round's copies
@@ -163,7 +170,7 @@ def stream_time(s: Stream, chip: Chip, shared: float = 0.0) -> float:
 def step_time(s: Stream, chip: Chip) -> float:
     """Seconds from the start of a round's copies in to the flag behind its last instruction."""
     lim, cores = chip.limits, chip.cores * chip.limits["vector_cores"]
-    arrives = lim["ub_start"] + sum(s.reads) * cores / lim["ub_in"]
+    arrives = lim["ub_start"] + s.copies[0] * lim["ub_issue"] + sum(s.reads) * cores / lim["ub_in"]
     return arrives + s.instructions * lim["vector_start"] + s.repeats / chip.clock + 2 * lim["flag"]
 
 
@@ -172,7 +179,8 @@ def first_and_last(s: Stream, chip: Chip) -> float:
     what a copy's bytes and the flags between pipes take longer."""
     lim, cores = chip.limits, chip.cores * chip.limits["vector_cores"]
     work = s.instructions * lim["vector_start"] + s.repeats / chip.clock
-    parts = (sum(s.reads) * cores / lim["ub_in"], work, sum(s.writes) * cores / lim["ub_out"])
+    into, out = (n * lim["ub_issue"] for n in s.copies)
+    parts = (into + sum(s.reads) * cores / lim["ub_in"], work, out + sum(s.writes) * cores / lim["ub_out"])
     return sum(parts) - max(parts) + lim["ub_start"] + 2 * lim["flag"]
 
 

@@ -4,7 +4,7 @@
 /*
  * matmul_add_gelu: matmul add gelu
  * schedule: tile i0 64, i1 64, r0 333
- * predicted: 9.37 us, bound by launch, 1% of the roofline
+ * predicted: 10.53 us, bound by launch, 1% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of add
  * rule: fusion/epilogue: add into operand 0 of gelu
  * rule: tiling/npu-products-deep: the schedule
