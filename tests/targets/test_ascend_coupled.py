@@ -118,7 +118,7 @@ OTHERS = {
 def test_vector_units_multiply_what_the_cube_unit_does_not_take(name, chip, tmp_path):
     text = graph(*OTHERS[name])
     program, scalar = (autocomp.optimize(text, target=f"ascend:{chip}", without=w) for w in ((), VECTORS))
-    assert program.predicted < 0.25 * scalar.predicted
+    assert program.predicted < 0.3 * scalar.predicted
     program.executor = AscendExecutor(program, tmp_path)
     program.verify(seed=fresh.seed())
 
