@@ -294,16 +294,16 @@ AC_INLINE vi vi_windows(const void *from, long s) {
   const __m128i first = s == 1 ? _mm_setr_epi8(0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6)
                                : _mm_setr_epi8(0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7, 8, 9);
   const __m128i last = _mm_add_epi8(first, _mm_set1_epi8(s == 1 ? 1 : 6)); /* of a read that ends with the last byte */
-#define AC_PART(at) (s == 1 ? _mm_loadl_epi64((const __m128i *)(p + (at))) : _mm_loadu_si128((const __m128i *)(p + (at))))
+#define AC_RUN(at) (s == 1 ? _mm_loadl_epi64((const __m128i *)(p + (at))) : _mm_loadu_si128((const __m128i *)(p + (at))))
 #if AC_AVX512
-  __m512i x = _mm512_inserti32x4(_mm512_castsi128_si512(AC_PART(0)), AC_PART(4 * s), 1);
-  x = _mm512_inserti32x4(_mm512_inserti32x4(x, AC_PART(8 * s), 2), AC_PART(s == 1 ? 11 : 18), 3);
+  __m512i x = _mm512_inserti32x4(_mm512_castsi128_si512(AC_RUN(0)), AC_RUN(4 * s), 1);
+  x = _mm512_inserti32x4(_mm512_inserti32x4(x, AC_RUN(8 * s), 2), AC_RUN(s == 1 ? 11 : 18), 3);
   return (vi)_mm512_shuffle_epi8(x, _mm512_inserti32x4(_mm512_broadcast_i32x4(first), last, 3));
 #else
-  const __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(AC_PART(0)), AC_PART(s == 1 ? 3 : 2), 1);
+  const __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(AC_RUN(0)), AC_RUN(s == 1 ? 3 : 2), 1);
   return (vi)_mm256_shuffle_epi8(x, _mm256_inserti128_si256(_mm256_castsi128_si256(first), last, 1));
 #endif
-#undef AC_PART
+#undef AC_RUN
 #else
   vi r;
   for (int l = 0; l < AC_LANES; l++) r[l] = ac_quad(p + l * s);
