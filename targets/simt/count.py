@@ -77,6 +77,9 @@ class Counter(Printer):
         self.around: list[Loop] = []
         self.multiplied = multiplied(p, place) if not exact else frozenset()
         self.asked_late = frozenset() if "min_blocks" in directives else frozenset(min_blocks.turning(p, place))
+        self.carried = frozenset() if "min_blocks" in directives else min_blocks.carried(p, place) - self.asked_late
+        self.in_turn = self.filled = 0.0  # loads of those in this turn, and registers that they fill
+        self.spared = 0.0  # registers that the compiler saves where it asks for them late
 
     def counted(self, registers: int) -> Counted:
         """All of it; a thread has at most so many `registers`, and leaves the others in local memory from turn to turn."""
@@ -91,6 +94,7 @@ class Counter(Printer):
         types = [x.instruction.factor or x.instruction.types[0] for x in self.place.products.values() if x.instruction.call]
         read, written = (float(sum(buffers(ts).values())) for ts in (p.inputs, p.outputs))
         held = pressure(p, self.place, {}) + BESIDE + max(map(self.fragments, self.place.products.values()), default=0.0)
+        held = max(held - self.spared, BESIDE)
         spilt = max(0.0, held - registers)
         threads, held = self.place.threads // self.place.cluster, min(float(registers), held)
         work = Issued(blocks_hinted(p) * self.place.cluster, threads, held, 0.0, (), read, written, self.asked_bytes * own,
@@ -188,7 +192,10 @@ class Counter(Printer):
     # ---- statements
     def run(self, body: Any) -> None:
         super().run(body)
-        self.loading = False
+        again = min_blocks.waits(self.in_turn, min_blocks.KEPT, min_blocks.KEPT)
+        self.wait("load", (again - 1) / self.overlap)
+        self.spared = max(self.spared, self.filled * (1 - 1 / again))
+        self.loading, self.in_turn, self.filled = False, 0.0, 0.0
 
     def copy(self, s: Stmt) -> None:
         t = self.p.tensor(s.srcs[0])
@@ -205,6 +212,9 @@ class Counter(Printer):
             self.loading = True
         if s.dst in self.asked_late:
             self.wait("load", (min_blocks.waits(self.accesses(layout, t, s.dst)) - 1) / self.overlap)
+        elif s.dst in self.carried:
+            self.in_turn += self.accesses(layout, t, s.dst)
+            self.filled += layout.registers
         self.reads(t.buffer, self.footprint(t)[0])
 
     def accesses(self, layout: Layout, t: Tensor, dst: str) -> float:

@@ -3,9 +3,11 @@
     before   __launch_bounds__(128)       the compiler saves registers: loads of a loop's turn are asked for among the sums that want them
     after    __launch_bounds__(128, 1)    it has all registers of a thread: what a turn loads is asked for first, factors are kept ahead
 
-It pays where a turn has much to ask for and little else to hide that behind: windows whose taps are turns of a loop. Elsewhere blocks
-beside each other hide more than registers save; products thread by thread lose the order in which one factor stays where it was (25 drawn
-f32 products 0.8 % slower with a bound; H200, 2026-11-29).
+It pays where a turn has much to ask for and little else to hide that behind: windows whose taps are turns of a loop, and sums that a loop
+carries (one row by 4096 x 6144 0.75 of the time in the mean of eight schedules, sums of 8865 x 1128 columns 0.76; H200, 2026-11-30).
+Where rows stay in registers, blocks beside each other hide more than the order saves (divergences of rows of 18186 1.2 times as long,
+same run); products thread by thread lose the order in which one factor stays where it was (25 drawn f32 products 0.8 % slower with a
+bound; H200, 2026-11-29).
 """
 
 from __future__ import annotations
@@ -20,12 +22,23 @@ from autocomp.ir.types import dim_hint
 from autocomp.tile.program import TileProgram, walk
 
 AHEAD = 12  # accesses that a turn begins with where the compiler saves registers; source: listings of drawn windows (NVRTC 13.0, sm_90a)
+KEPT = 4  # loads of sums that a loop carries which the compiler keeps under way; source: listings of sums over rows and columns (the same)
 TOGETHER = 16  # of the others, those that are waited for together: 24 to 29 us of 99 and 198 accesses a turn, H100, 2026-11-28
 
 
 def pays(p: TileProgram, at: Placement) -> bool:
-    """Whether a program has turns that load windows into registers."""
-    return any(turning(p, at))
+    """Whether a program has turns that load windows, or parts of a sum, into registers."""
+    return any(turning(p, at)) or bool(carried(p, at))
+
+
+def carried(p: TileProgram, at: Placement) -> frozenset[str]:
+    """The fragments that copies in a loop's turns fill, of a program without products of which nothing that it loads stays outside of loops
+    (a row that does takes the registers)."""
+    copies = [(s.dst, any(x.kind in ("serial", "pipelined") for x in loops)) for s, loops in walk(p.body)
+              if s.op == "copy" and p.tensor(s.srcs[0]) is not None and s.dst in at.layouts and s.dst not in at.shared]  # fmt: skip
+    turns = frozenset(name for name, turned in copies if turned)
+    stay = any(not turned and at.layouts[name].registers > KEPT for name, turned in copies)
+    return frozenset() if at.products or stay else turns
 
 
 def turning(p: TileProgram, at: Placement) -> Iterator[str]:
@@ -43,6 +56,6 @@ def _overlap(p: TileProgram, i: Aff) -> bool:
     return any(0 < wide < step * dim_hint(p.extent(n)) for (step, n), (wide, _) in pairwise(steps))
 
 
-def waits(accesses: float) -> float:
+def waits(accesses: float, ahead: float = AHEAD, together: float = TOGETHER) -> float:
     """How often a turn waits for so many loads where the compiler saves registers."""
-    return 1.0 + max(0.0, accesses - AHEAD) / TOGETHER
+    return 1.0 + max(0.0, accesses - ahead) / together
