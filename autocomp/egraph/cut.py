@@ -58,10 +58,11 @@ def key_of(cls: int, leaves: frozenset[int], nodes: frozenset[int], extra: Itera
 @dataclass
 class Known:
     """What cuts of earlier covers take by their schedules. `seconds`: of each (`Cut.key`); `times`: what they take of what their prices
-    say, the least of those alike (`Cut.alike`)."""
+    say, the least of those alike (`Cut.alike`), `typical` where there are none."""
 
     seconds: dict[tuple[object, ...], float] = field(default_factory=dict)
     times: dict[tuple[object, ...], float] = field(default_factory=dict)
+    typical: float = 1.0
 
     def add(self, key: tuple[object, ...], alike: tuple[object, ...], seconds: float, said: float) -> None:
         """One more cut, whose price said so many seconds."""
@@ -72,7 +73,7 @@ class Known:
     def of(self, cut: Cut, extra: Iterable[int], said: float) -> float:
         """Seconds of a cut: known ones, else what its price says by what cuts like it took of theirs."""
         known = self.seconds.get(cut.key(extra))
-        return said * self.times.get(cut.alike(), 1.0) if known is None else known
+        return said * self.times.get(cut.alike(), self.typical) if known is None else known
 
 
 def lacks(shape: Sequence[Dim], of: Sequence[Dim]) -> bool:

@@ -199,13 +199,14 @@ class Prices:
         return {x: self.bytes[x] * cut.part.get(x, 1.0) for x in cut.leaves}
 
     def _read_share(self, cut: Cut, share: float) -> float:
-        """Share of the bandwidth at which a body reads: `share` for what it reads in another order (all, where that is computed)."""
+        """Share of the bandwidth at which a body reads: `share` for what it reads in another order (as many bytes as there are, where that
+        is computed)."""
         turned = {x for i in cut.nodes & self._turning for x in self.subject.nodes[i].enode.children}
         if not turned:
             return 1.0
         size = self.sizes(cut)
-        slow = sum(n for x, n in size.items() if x in turned) if turned <= cut.leaves else sum(size.values())
         total = sum(size.values())
+        slow = min(total, sum(size.get(x, self.bytes[x]) for x in turned))
         return total / (total + slow * (1 / share - 1)) if total else 1.0
 
     def _spared(self, node: int) -> float:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 COVERS, MORE = 12, 12  # that are tried; and beside them while element after element takes a good part of the best one's time
 KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one is a reduction or a fall-back
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
+DEARER = 0.1  # of a program's seconds that its schedules take more than its cover counted, beyond which covers are tried by what is known
+PROMISED = 0.9  # of the cheapest one's seconds that such a cover may take by what is expected: schedules take more than that once more
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
 WORTH = 0.1  # of the program's seconds that such a body takes at least, or all bodies that are dear together
@@ -89,7 +91,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         if not refused and avoided <= without:
             break
         without |= avoided
-    for _ in range(KNOWN if found.left_out(without) else 0):
+    again = found.left_out(without)
+    for _ in range(KNOWN if again or found.dearer() else 0):
         if effort.spent:
             break
         try:
@@ -97,8 +100,11 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         except UnsupportedOp:
             break
         settled = all(c.cut[0] in found.known.seconds for c in calls.calls if not c.kernel.opaque)
+        before = found.best
+        if not again and (settled or (before and found.said(calls) > PROMISED * before[0])):
+            break
         without |= found.take(calls, GAIN)
-        if settled:
+        if settled or (not again and found.best is before):
             break
     if found.best is None:
         assert found.first is not None
@@ -172,6 +178,21 @@ class _Found:
                     for w in c.apart}  # fmt: skip
         avoided |= {w for c in _dear(calls, self.schedules, self.chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
         return avoided | {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
+
+    def dearer(self) -> bool:
+        """Whether schedules take much longer than the cheapest cover counted: another may be cheaper by what is known now. Bodies that have
+        no schedule yet are expected to take as many times what they say as those that have, so that not all of them look cheap."""
+        if self.best is None or not self.chip.runs_blocks:  # NPUs have `_Others`; a CPU's schedules take what covers count
+            return False
+        own = [(s, max(min(c.expected, s), 1e-12)) for c, s in _worth(self.best[1], self.schedules, 0.0)]
+        more = sum(s - said for s, said in own if s - said > self.chip.launch / 2)
+        rest = sorted(own, key=lambda x: x[0] - x[1])[:-1]  # but the worst one, which may be the fault
+        self.known.typical = sum(s for s, _ in rest) / sum(said for _, said in rest) if rest else 1.0
+        return more > DEARER * self.best[0]
+
+    def said(self, calls: KernelGraph) -> float:
+        """Seconds of a cover by what is known, or expected, of its kernels."""
+        return sum(self.known.seconds.get(c.cut[0], c.expected) if c.cut else c.expected for c in calls.calls)
 
     def left_out(self, without: frozenset[frozenset[int]]) -> bool:
         """Whether some reduction, or body that goes element after element, that has a schedule is one that covers do without."""

@@ -37,6 +37,22 @@ def test_a_body_that_was_refuted_beside_others_may_come_back(monkeypatch):
     assert any(k.ops == ("cast",) for k in before.kernels) and program.predicted < 0.8 * before.predicted
 
 
+def test_a_norm_in_front_of_a_wide_product_is_a_kernel_of_its_own(monkeypatch):
+    """One kernel for both was counted at little more than the product and takes nearly twice as long: each of its tiles norms the row."""
+    text = graph({"x": "bf16[1, 4096]", "g": "bf16[4096]", "w": "bf16[4096, 128256]"}, """%0 = cast(x, to="f32")
+        %1 = mul(%0, %0)
+        %2 = reduce_mean(%1, axes=[1], keepdims=True)
+        %3 = rsqrt(%2)
+        %4 = mul(%0, %3)
+        %5 = cast(%4, to="bf16")
+        %6 = mul(g, %5)
+        %y = matmul(%6, w)""")
+    program = autocomp.optimize(text, target="cuda:h200", cache=False)
+    monkeypatch.setattr(printable, "DEARER", 1e9)
+    before = autocomp.optimize(text, target="cuda:h200", cache=False)
+    assert len(before.kernels) == 1 < len(program.kernels) and program.predicted < 0.7 * before.predicted
+
+
 @pytest.mark.parametrize(("dear", "others", "refuted"), [(1, 0, 1), (11, 0, 11), (3, 20, 3), (1, 20, 0)])
 def test_dear_bodies_are_counted_together(dear, others, refuted):
     """Bodies each of which takes less than a tenth of the program are refuted where all of them take more."""
