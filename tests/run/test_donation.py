@@ -188,8 +188,8 @@ def test_a_language_model_generates_the_tokens_of_eager(monkeypatch):
     programs = [autocomp.optimize(m, target="cpu", example_inputs=(tokens[:, :n], at[:n], *room()), donate=["caches_*"])
                 for m, n in ((first, 7), (step, 1))]  # fmt: skip
     mine, theirs = room(), room()
-    got = llama.generate(*programs, tokens, 12, mine)[0]
-    want = llama.generate(first, step, tokens, 12, theirs)[0]
+    got = llama.generate(programs[0], llama.Steps(programs[1], tokens[:, :1], at[:1], mine), tokens, 12)[0]
+    want = llama.generate(first, llama.Steps(step, tokens[:, :1], at[:1], theirs), tokens, 12)[0]
     assert torch.equal(got, want)
     for a, b in zip(mine, theirs):
         assert torch.allclose(a, b, atol=1e-4)
