@@ -353,11 +353,11 @@ def _turns(s: Schedule, chip: Chip, d: Demand, t: Tile, parts: Mapping[str, floa
     whole = -(-d.roles.extent("depth") // max(1, t.shape[2])) if t.shape else 1
     turns = whole * t.left
     share = chip.cores / (t.tiles * turns * teams)
-    matrix, vector, special = (parts.get(n, 0.0) * share for n in UNITS)
+    busy = min(1.0, t.tiles / chip.cores)  # the parts are times of the cores that have tiles
+    matrix, vector, special = (parts.get(n, 0.0) * share * busy for n in UNITS)
     if _few(s, t):
-        busy = min(1.0, t.tiles / chip.cores)  # the parts are times of the cores that have tiles
         moved = sum(parts.get(m.name, 0.0) for m in chip.memories) * share
-        return turns * _few_rows(s, chip, t, (matrix * busy, vector * busy, special * busy), moved)
+        return turns * _few_rows(s, chip, t, (matrix, vector, special), moved)
     each = (matrix, vector * (of["lazy_base"] if s.rescale_threshold else 1.0), special)
     if _shares_rows(s, t):  # one thing after another, and the teams wait for each other
         each = (matrix * of["narrow_product"], *each[1:])

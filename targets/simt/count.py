@@ -77,7 +77,7 @@ class Counter(Printer):
         self.around: list[Loop] = []
         self.multiplied = multiplied(p, place) if not exact else frozenset()
         self.asked_late = frozenset() if "min_blocks" in directives else frozenset(min_blocks.turning(p, place))
-        self.carried = frozenset() if "min_blocks" in directives else min_blocks.carried(p, place) - self.asked_late
+        self.carried = frozenset() if "min_blocks" in directives or self.asked_late else min_blocks.carried(p, place)
         self.in_turn = self.filled = 0.0  # loads of those in this turn, and registers that they fill
         self.spared = 0.0  # registers that the compiler saves where it asks for them late
 

@@ -87,3 +87,10 @@ def test_a_factor_that_no_ring_brings_is_waited_for_in_each_turn(shape):
                          cluster_split_k=parts)  # fmt: skip
     mine, other = (estimate(kernel, s, CHIP).seconds * 1e6 for s in (direct, team))
     assert mine > 1.1 * other and mine > 0.45 * straight and other > 0.45 * roles
+
+
+@pytest.mark.parametrize("size", [(128, 64), (128, 128), (100, 96), (512, 80)])
+def test_few_heads_take_no_longer_than_many(size):
+    """Cores without a tile wait: one head of 128 x 64 was priced at 38 us, 32 heads at 4.2; one takes 5.6 (H200, 2026-11-30)."""
+    one, eight, many = (autocomp.optimize(attention(1, heads, *size), target="cuda:h200").predicted for heads in (1, 8, 32))
+    assert one <= 1.02 * eight <= 1.05 * many

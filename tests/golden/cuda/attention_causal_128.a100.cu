@@ -3,7 +3,7 @@
 /*
  * matmul_softmax_weighted_sum_iota_ge_2more: iota iota ge transpose matmul mul where softmax_weighted_sum
  * schedule: tile i0 1, i1 64, i2 128, r1 64 | stages 3 | threads 128 | thread_partials | skip_masks
- * predicted: 8.73 us, bound by latency, 1% of the roofline
+ * predicted: 8.09 us, bound by latency, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 2, 130, 128]
  * rule: fusion/map-into-map: iota into operand 0 of ge
  * rule: fusion/map-into-map: iota into operand 1 of ge

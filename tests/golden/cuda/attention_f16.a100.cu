@@ -3,7 +3,7 @@
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
  * schedule: tile i0 1, i1 64, i2 64, r1 128 | stages 3 | threads 128 | thread_partials | skip_masks
- * predicted: 8.42 us, bound by latency, 1% of the roofline
+ * predicted: 8.24 us, bound by latency, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 3, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum

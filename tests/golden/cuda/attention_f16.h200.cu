@@ -1,7 +1,7 @@
 #include "autocomp_cuda.cuh"
-AC_DEVICE void ac_wgmma_n128_f16_s00(int keep, float *d, unsigned long long a, unsigned long long b) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, p, 1, 1, 0, 0;}"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]) : "l"(a), "l"(b), "r"(keep));
+AC_DEVICE void ac_wgmma_n64_f16_s00(int keep, float *d, unsigned long long a, unsigned long long b) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, p, 1, 1, 0, 0;}"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) : "l"(a), "l"(b), "r"(keep));
 }
 AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsigned long long b) {
   asm volatile("{.reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, 1;}"
@@ -10,8 +10,8 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 1, i1 64, i2 64, r1 128 | stages 2 | resident 2 | softmax_overlap 1 | rescale_threshold 14 | warp_specialise 1 | tma_store | mma_zero_init | thread_partials | skip_masks
- * predicted: 12.53 us, bound by latency, 0% of the roofline
+ * schedule: tile i0 1, i1 64, i2 64, r1 64 | stages 2 | resident 3 | softmax_overlap 1 | rescale_threshold 14 | warp_specialise 1 | tma_store | mma_zero_init | thread_partials | skip_masks
+ * predicted: 4.52 us, bound by latency, 1% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 3, 200, 64]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
@@ -19,7 +19,7 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
  *
  * kernel matmul_mul_softmax_weighted_sum(in0: f16[i0:3, i1:200, r0:64], in1: f16[i0:3, r0:64, r1:200] of in1[3, 200, 64] at [i0, r1, r0], in2: f16[i0:3, i2:64, r1:200] of in2[3, 200, 64] at [i0, r1, i2]) -> out0: f16[i0:3, i1:200, i2:64]
  * axes i0=3 i1=200 i2=64 r0=64 r1=200
- * tile i0=1 i1=64 r1=128
+ * tile i0=1 i1=64 r1=64
  * grid i0, i1
  *   m: f32[i0, i1] fragment = fill -3.4028234663852886e+38
  *   l: f32[i0, i1] fragment = fill 0.0
@@ -51,14 +51,14 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
  *   cast_t: f16[i0, i1, i2] fragment = map cast(f16, r)
  *   store out0 = cast_t
  *
- * acc: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * acc: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * o: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
- * p_n: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p_n: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * m: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * l: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
- * acc_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
- * p: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
- * p_in: reg (r1,1,2)(i1,8,2)(r1,8,16) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * acc_in: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
+ * p_in: reg (r1,1,2)(i1,8,2)(r1,8,8) lane (r1,2,4)(i1,1,8) wave (i1,16,4)
  * l_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m_t: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
  * m_t2: reg (i1,8,2) lane (-,0,4)(i1,1,8) wave (i1,16,4)
@@ -66,12 +66,12 @@ AC_DEVICE void ac_wgmma_n64_f16_r1(int keep, float *d, const unsigned *a, unsign
  * r: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * cast_t: reg (i2,1,2)(i1,8,2)(i2,8,8) lane (i2,2,4)(i1,1,8) wave (i1,16,4)
  * in0_t: shared, 8192 bytes f16, ring of 1
- * in1_t: shared, 16384 bytes f16, ring of 2
- * in2_t: shared, 16384 bytes f16, ring of 2
- * acc: wgmma.m64n128k16.f16, 1 x 1 a wave, 4 steps
- * o: wgmma.m64n64k16.f16, 1 x 1 a wave, 8 steps
+ * in1_t: shared, 8192 bytes f16, ring of 2
+ * in2_t: shared, 8192 bytes f16, ring of 2
+ * acc: wgmma.m64n64k16.f16, 1 x 1 a wave, 4 steps
+ * o: wgmma.m64n64k16.f16, 1 x 1 a wave, 4 steps
  */
-extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weighted_sum(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2, const __grid_constant__ ac_tensor_map map3) {
+extern "C" __global__ void __launch_bounds__(256, 3) k_matmul_mul_softmax_weighted_sum(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0, const __grid_constant__ ac_tensor_map map0, const __grid_constant__ ac_tensor_map map1, const __grid_constant__ ac_tensor_map map2, const __grid_constant__ ac_tensor_map map3) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % AC_WAVE, team = threadIdx.x / 128, wave = threadIdx.x / AC_WAVE - 4;
   (void)lane; (void)wave;
@@ -83,22 +83,22 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   }
   if (threadIdx.x == 0) {
     for (int i = 0; i < 1; ++i) {
-      ac_barrier_init(smem + 73728, 1);
-      ac_barrier_init(smem + 73736, 4);
+      ac_barrier_init(smem + 40960, 1);
+      ac_barrier_init(smem + 40968, 4);
     }
     for (int i = 0; i < 2; ++i) {
-      ac_barrier_init(smem + 73744 + 8 * (i), 1);
-      ac_barrier_init(smem + 73760 + 8 * (i), 4);
+      ac_barrier_init(smem + 40976 + 8 * (i), 1);
+      ac_barrier_init(smem + 40992 + 8 * (i), 4);
     }
     for (int i = 0; i < 2; ++i) {
-      ac_barrier_init(smem + 73776 + 8 * (i), 1);
-      ac_barrier_init(smem + 73792 + 8 * (i), 4);
+      ac_barrier_init(smem + 41008 + 8 * (i), 1);
+      ac_barrier_init(smem + 41024 + 8 * (i), 4);
     }
     ac_barrier_fence();
   }
   __syncthreads();
   if (team == 0) {
-    ac_registers_release<40>();
+    ac_registers_release<24>();
     if (threadIdx.x == 0) {
       unsigned q1 = 0;
       unsigned q2 = 0;
@@ -106,24 +106,24 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       const int i1_b = block % 4 * 64;
       block /= 4;
       const int i0_b = block;
-      ac_barrier_expect(smem + 73728, 8192);
-      ac_bulk_load(smem + 0, &map0, smem + 73728, 0, i1_b, i0_b);
-      for (int it = 0; it < 2; ++it) {
-        const int r1_b = it * 128;
-        ac_barrier_wait(smem + 73760 + 8 * (q1 % 2), 1 ^ (q1 / 2 % 2));
-        ac_barrier_expect(smem + 73744 + 8 * (q1 % 2), 16384);
-        ac_bulk_load(smem + 8192 + q1 % 2 * 16384, &map1, smem + 73744 + 8 * (q1 % 2), 0, r1_b, i0_b);
-        ac_barrier_wait(smem + 73792 + 8 * (q2 % 2), 1 ^ (q2 / 2 % 2));
-        ac_barrier_expect(smem + 73776 + 8 * (q2 % 2), 16384);
-        ac_bulk_load(smem + 40960 + q2 % 2 * 16384, &map2, smem + 73776 + 8 * (q2 % 2), 0, r1_b, i0_b);
+      ac_barrier_expect(smem + 40960, 8192);
+      ac_bulk_load(smem + 0, &map0, smem + 40960, 0, i1_b, i0_b);
+      for (int it = 0; it < 4; ++it) {
+        const int r1_b = it * 64;
+        ac_barrier_wait(smem + 40992 + 8 * (q1 % 2), 1 ^ (q1 / 2 % 2));
+        ac_barrier_expect(smem + 40976 + 8 * (q1 % 2), 8192);
+        ac_bulk_load(smem + 8192 + q1 % 2 * 8192, &map1, smem + 40976 + 8 * (q1 % 2), 0, r1_b, i0_b);
+        ac_barrier_wait(smem + 41024 + 8 * (q2 % 2), 1 ^ (q2 / 2 % 2));
+        ac_barrier_expect(smem + 41008 + 8 * (q2 % 2), 8192);
+        ac_bulk_load(smem + 24576 + q2 % 2 * 8192, &map2, smem + 41008 + 8 * (q2 % 2), 0, r1_b, i0_b);
         ++q1;
         ++q2;
       }
     }
     return;
   }
-  ac_registers_claim<216>();
-  const unsigned long long in2_t_at = ac_descriptor(smem + 40960, 16384, 1024);
+  ac_registers_claim<136>();
+  const unsigned long long in2_t_at = ac_descriptor(smem + 24576, 8192, 1024);
   const int r1_t = lane % 4 * 2;
   const unsigned long long in1_t_at = ac_descriptor(smem + 8192, 1, 1024);
   const unsigned long long in0_t_at = ac_descriptor(smem + 0, 1, 1024);
@@ -132,15 +132,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   float m_2[2];
   float l[2];
   float o[32];
-  float acc[64];
-  float acc_in[64];
-  float p[64];
-  float p_in[64];
+  float acc[32];
+  float acc_in[32];
+  float p[32];
+  float p_in[32];
   float l_t[2];
   float m_t[2];
   float m_t2[2];
   float m1[2];
-  float p_n[64];
+  float p_n[32];
   float r_2[32];
   float cast_t[32];
   int block = blockIdx.x;
@@ -159,34 +159,34 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   for (int r = 0; r < 32; ++r) {
     o[r] = 0.0f;
   }
-  unsigned fa2[32];
+  unsigned fa2[16];
   {
-    const int r1_b2 = 0 * 128;
-    ac_barrier_wait(smem + 73728, 0);
-    ac_barrier_wait(smem + 73744 + 8 * (q1 % 2), q1 / 2 % 2);
+    const int r1_b2 = 0 * 64;
+    ac_barrier_wait(smem + 40960, 0);
+    ac_barrier_wait(smem + 40976 + 8 * (q1 % 2), q1 / 2 % 2);
     ac_keep(acc);
     ac_team_fence();
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n128_f16_s00(kk > 0, &acc[(m * 1 + n) * 64], ac_descriptor_at(in0_t_at, kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 2 * 1024 + kk % 4 * 2));
+          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 2 * 512 + kk % 4 * 2));
         }
       }
     }
     ac_team_commit();
     ac_team_wait<0>();
-    if (lane == 0) ac_barrier_arrive(smem + 73760 + 8 * (q1 % 2));
+    if (lane == 0) ac_barrier_arrive(smem + 40992 + 8 * (q1 % 2));
     ac_keep(acc);
-    if (-1*(r1_b2 + 127) + 199 >= 0) {
+    if (-1*(r1_b2 + 63) + 199 >= 0) {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         acc_in[r] = acc[r];
       }
     }
     else {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         acc_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
       }
     }
@@ -196,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       t[r] = -ac_inf<float>();
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
+    for (int r = 0; r < 32; ++r) {
       t[(r / 2 % 2)] = ac_max(t[(r / 2 % 2)], acc_in[r]);
     }
     #pragma unroll
@@ -224,18 +224,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
+    for (int r = 0; r < 32; ++r) {
       p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
     }
-    if (-1*(r1_b2 + 127) + 199 >= 0) {
+    if (-1*(r1_b2 + 63) + 199 >= 0) {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         p_in[r] = p[r];
       }
     }
     else {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         p_in[r] = ((-1*(r1_b2 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
       }
     }
@@ -245,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       t2[r] = 0.0f;
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
+    for (int r = 0; r < 32; ++r) {
       t2[(r / 2 % 2)] = (t2[(r / 2 % 2)] + p_in[r]);
     }
     #pragma unroll
@@ -261,66 +261,66 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       l[r] = (l[r] + l_t[r]);
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
+    for (int r = 0; r < 32; ++r) {
       p_n[r] = p_in[r];
     }
-    ac_pack<f16, 64>(fa2, p_n);
+    ac_pack<f16, 32>(fa2, p_n);
     ++q1;
   }
-  for (int it2 = 1; it2 < 2; ++it2) {
-    const int r1_b3 = it2 * 128;
-    ac_barrier_wait(smem + 73744 + 8 * (q1 % 2), q1 / 2 % 2);
+  for (int it2 = 1; it2 < 4; ++it2) {
+    const int r1_b3 = it2 * 64;
+    ac_barrier_wait(smem + 40976 + 8 * (q1 % 2), q1 / 2 % 2);
     ac_keep(acc);
     ac_team_fence();
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n128_f16_s00(kk > 0, &acc[(m * 1 + n) * 64], ac_descriptor_at(in0_t_at, kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 2 * 1024 + kk % 4 * 2));
+          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 4 * 2), ac_descriptor_at(in1_t_at, q1 % 2 * 512 + kk % 4 * 2));
         }
       }
     }
     ac_team_commit();
-    ac_barrier_wait(smem + 73776 + 8 * (q2 % 2), q2 / 2 % 2);
+    ac_barrier_wait(smem + 41008 + 8 * (q2 % 2), q2 / 2 % 2);
     ac_keep(o);
     ac_team_fence();
     #pragma unroll
-    for (int kk = 0; kk < 8; ++kk) {
+    for (int kk = 0; kk < 4; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 8 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
+          ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 512 + kk * 128));
         }
       }
     }
     ac_team_commit();
     ac_team_wait<1>();
-    if (lane == 0) ac_barrier_arrive(smem + 73760 + 8 * (q1 % 2));
+    if (lane == 0) ac_barrier_arrive(smem + 40992 + 8 * (q1 % 2));
     ac_keep(acc);
-    if (-1*(r1_b3 + 127) + 199 >= 0) {
+    if (-1*(r1_b3 + 63) + 199 >= 0) {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         acc_in[r] = acc[r];
       }
     }
     else {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         acc_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? acc[r] : -ac_inf<float>());
       }
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
+    for (int r = 0; r < 32; ++r) {
       p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m_2[(r / 2 % 2)]);
     }
-    if (-1*(r1_b3 + 127) + 199 >= 0) {
+    if (-1*(r1_b3 + 63) + 199 >= 0) {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         p_in[r] = p[r];
       }
     }
     else {
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
       }
     }
@@ -330,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       t3[r] = 0.0f;
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
+    for (int r = 0; r < 32; ++r) {
       t3[(r / 2 % 2)] = (t3[(r / 2 % 2)] + p_in[r]);
     }
     #pragma unroll
@@ -345,7 +345,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
         t4[r] = -ac_inf<float>();
       }
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         t4[(r / 2 % 2)] = ac_max(t4[(r / 2 % 2)], acc_in[r]);
       }
       #pragma unroll
@@ -373,18 +373,18 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
         l[r] = (l[r] * ac_exp_difference_half(m_2[r], m1[r]));
       }
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         p[r] = ac_exp_scaled_difference_half(acc_in[r], 0.180336878f, m1[(r / 2 % 2)]);
       }
-      if (-1*(r1_b3 + 127) + 199 >= 0) {
+      if (-1*(r1_b3 + 63) + 199 >= 0) {
         #pragma unroll
-        for (int r = 0; r < 64; ++r) {
+        for (int r = 0; r < 32; ++r) {
           p_in[r] = p[r];
         }
       }
       else {
         #pragma unroll
-        for (int r = 0; r < 64; ++r) {
+        for (int r = 0; r < 32; ++r) {
           p_in[r] = ((-1*(r1_b3 + r1_t + r % 2 + r / 4 * 8) + 199 >= 0) ? p[r] : 0.0f);
         }
       }
@@ -394,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
         t5[r] = 0.0f;
       }
       #pragma unroll
-      for (int r = 0; r < 64; ++r) {
+      for (int r = 0; r < 32; ++r) {
         t5[(r / 2 % 2)] = (t5[(r / 2 % 2)] + p_in[r]);
       }
       #pragma unroll
@@ -403,7 +403,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       }
     }
     ac_team_wait<0>();
-    if (lane == 0) ac_barrier_arrive(smem + 73792 + 8 * (q2 % 2));
+    if (lane == 0) ac_barrier_arrive(smem + 41024 + 8 * (q2 % 2));
     ac_keep(o);
     ac_keep(fa2);
     ++q2;
@@ -422,20 +422,20 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       l[r] = (l[r] + l_t[r]);
     }
     #pragma unroll
-    for (int r = 0; r < 64; ++r) {
+    for (int r = 0; r < 32; ++r) {
       p_n[r] = p_in[r];
     }
-    ac_pack<f16, 64>(fa2, p_n);
+    ac_pack<f16, 32>(fa2, p_n);
     ++q1;
   }
-  ac_barrier_wait(smem + 73776 + 8 * (q2 % 2), q2 / 2 % 2);
+  ac_barrier_wait(smem + 41008 + 8 * (q2 % 2), q2 / 2 % 2);
   ac_keep(o);
   ac_team_fence();
   #pragma unroll
-  for (int kk = 0; kk < 8; ++kk) {
+  for (int kk = 0; kk < 4; ++kk) {
     for (int m = 0; m < 1; ++m) {
       for (int n = 0; n < 1; ++n) {
-        ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 8 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
+        ac_wgmma_n64_f16_r1(1, &o[(m * 1 + n) * 32], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 512 + kk * 128));
       }
     }
   }
@@ -449,7 +449,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
     l[r] = (l[r] + ac_shuffle_xor(l[r], 2));
   }
   ac_team_wait<0>();
-  if (lane == 0) ac_barrier_arrive(smem + 73792 + 8 * (q2 % 2));
+  if (lane == 0) ac_barrier_arrive(smem + 41024 + 8 * (q2 % 2));
   ac_keep(o);
   #pragma unroll
   for (int r = 0; r < 32; ++r) {
@@ -459,7 +459,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   for (int r = 0; r < 32; ++r) {
     cast_t[r] = r_2[r];
   }
-  unsigned char *const box3 = smem + 74752 + (wave / 4) * 8192;
+  unsigned char *const box3 = smem + 41984 + (wave / 4) * 8192;
   for (int m = 0; m < 1; ++m) {
     for (int g = 0; g < 1; ++g) {
       unsigned char *to = box3 + (m * 1 + g) % 2 * 8192;

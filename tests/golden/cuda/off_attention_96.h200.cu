@@ -10,8 +10,8 @@ AC_DEVICE void ac_wgmma_n96_f16_r1(int keep, float *d, const unsigned *a, unsign
 
 /*
  * matmul_mul_softmax_weighted_sum: transpose matmul mul softmax_weighted_sum
- * schedule: tile i0 64, i1 96, r1 64 | stages 2 | resident 2 | softmax_overlap 1 | rescale_threshold 14 | warp_specialise 1 | mma_zero_init | thread_partials | skip_masks
- * predicted: 39.41 us, bound by latency, 0% of the roofline
+ * schedule: tile i0 64, i1 96, r1 64 | stages 3 | resident 2 | softmax_overlap 1 | rescale_threshold 14 | warp_specialise 1 | mma_zero_init | thread_partials | skip_masks
+ * predicted: 4.79 us, bound by latency, 0% of the roofline
  * rule: monoids/online-softmax-half: made softmax_weighted_sum f16[1, 1, 100, 96]
  * rule: fusion/epilogue: matmul into operand 0 of mul
  * rule: fusion/scores-into-online: mul into operand 0 of softmax_weighted_sum
@@ -25,7 +25,7 @@ AC_DEVICE void ac_wgmma_n96_f16_r1(int keep, float *d, const unsigned *a, unsign
  *   l: f32[i0] fragment = fill 0.0
  *   o: f32[i0, i1] fragment = fill 0.0
  *   in0_t: f16[i0, r0] block = copy in0
- *   pipelined r1 stages=2 overlap=1
+ *   pipelined r1 stages=3 overlap=1
  *     in1_t: f16[r0, r1] block = copy in1
  *     acc: f32[i0, r1] fragment = fill 0.0
  *     acc += mma in0_t, in1_t
@@ -66,8 +66,8 @@ AC_DEVICE void ac_wgmma_n96_f16_r1(int keep, float *d, const unsigned *a, unsign
  * r: reg (i1,1,2)(i0,8,2)(i1,8,12) lane (i1,2,4)(i0,1,8) wave (i0,16,4)
  * cast_t: reg (i1,1,2)(i0,8,2)(i1,8,12) lane (i1,2,4)(i0,1,8) wave (i0,16,4)
  * in0_t: shared, 12288 bytes f16, ring of 1
- * in1_t: shared, 12288 bytes f16, ring of 2
- * in2_t: shared, 16384 bytes f16, ring of 2
+ * in1_t: shared, 12288 bytes f16, ring of 3
+ * in2_t: shared, 16384 bytes f16, ring of 3
  * acc: wgmma.m64n64k16.f16, 1 x 1 a wave, 6 steps
  * o: wgmma.m64n96k16.f16, 1 x 1 a wave, 4 steps
  */
@@ -82,16 +82,16 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   }
   if (threadIdx.x == 0) {
     for (int i = 0; i < 1; ++i) {
-      ac_barrier_init(smem + 69632, 1);
-      ac_barrier_init(smem + 69640, 4);
+      ac_barrier_init(smem + 98304, 1);
+      ac_barrier_init(smem + 98312, 4);
     }
-    for (int i = 0; i < 2; ++i) {
-      ac_barrier_init(smem + 69648 + 8 * (i), 1);
-      ac_barrier_init(smem + 69664 + 8 * (i), 4);
+    for (int i = 0; i < 3; ++i) {
+      ac_barrier_init(smem + 98320 + 8 * (i), 1);
+      ac_barrier_init(smem + 98344 + 8 * (i), 4);
     }
-    for (int i = 0; i < 2; ++i) {
-      ac_barrier_init(smem + 69680 + 8 * (i), 1);
-      ac_barrier_init(smem + 69696 + 8 * (i), 4);
+    for (int i = 0; i < 3; ++i) {
+      ac_barrier_init(smem + 98368 + 8 * (i), 1);
+      ac_barrier_init(smem + 98392 + 8 * (i), 4);
     }
     ac_barrier_fence();
   }
@@ -103,21 +103,21 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       unsigned q2 = 0;
       int block = blockIdx.x;
       const int i0_b = block * 64;
-      ac_barrier_expect(smem + 69632, 12288);
-      ac_bulk_load(smem + 0, &map0, smem + 69632, 0, i0_b);
-      ac_bulk_load(smem + 0 + 4096, &map0, smem + 69632, 0 + 32, i0_b);
-      ac_bulk_load(smem + 0 + 8192, &map0, smem + 69632, 0 + 64, i0_b);
+      ac_barrier_expect(smem + 98304, 12288);
+      ac_bulk_load(smem + 0, &map0, smem + 98304, 0, i0_b);
+      ac_bulk_load(smem + 0 + 4096, &map0, smem + 98304, 0 + 32, i0_b);
+      ac_bulk_load(smem + 0 + 8192, &map0, smem + 98304, 0 + 64, i0_b);
       for (int it = 0; it < 2; ++it) {
         const int r1_b = it * 64;
-        ac_barrier_wait(smem + 69664 + 8 * (q1 % 2), 1 ^ (q1 / 2 % 2));
-        ac_barrier_expect(smem + 69648 + 8 * (q1 % 2), 12288);
-        ac_bulk_load(smem + 12288 + q1 % 2 * 12288, &map1, smem + 69648 + 8 * (q1 % 2), 0, r1_b);
-        ac_bulk_load(smem + 12288 + q1 % 2 * 12288 + 4096, &map1, smem + 69648 + 8 * (q1 % 2), 0 + 32, r1_b);
-        ac_bulk_load(smem + 12288 + q1 % 2 * 12288 + 8192, &map1, smem + 69648 + 8 * (q1 % 2), 0 + 64, r1_b);
-        ac_barrier_wait(smem + 69696 + 8 * (q2 % 2), 1 ^ (q2 / 2 % 2));
-        ac_barrier_expect(smem + 69680 + 8 * (q2 % 2), 16384);
-        ac_bulk_load(smem + 36864 + q2 % 2 * 16384, &map2, smem + 69680 + 8 * (q2 % 2), 0, r1_b);
-        ac_bulk_load(smem + 36864 + q2 % 2 * 16384 + 8192, &map2, smem + 69680 + 8 * (q2 % 2), 0 + 64, r1_b);
+        ac_barrier_wait(smem + 98344 + 8 * (q1 % 3), 1 ^ (q1 / 3 % 2));
+        ac_barrier_expect(smem + 98320 + 8 * (q1 % 3), 12288);
+        ac_bulk_load(smem + 12288 + q1 % 3 * 12288, &map1, smem + 98320 + 8 * (q1 % 3), 0, r1_b);
+        ac_bulk_load(smem + 12288 + q1 % 3 * 12288 + 4096, &map1, smem + 98320 + 8 * (q1 % 3), 0 + 32, r1_b);
+        ac_bulk_load(smem + 12288 + q1 % 3 * 12288 + 8192, &map1, smem + 98320 + 8 * (q1 % 3), 0 + 64, r1_b);
+        ac_barrier_wait(smem + 98392 + 8 * (q2 % 3), 1 ^ (q2 / 3 % 2));
+        ac_barrier_expect(smem + 98368 + 8 * (q2 % 3), 16384);
+        ac_bulk_load(smem + 49152 + q2 % 3 * 16384, &map2, smem + 98368 + 8 * (q2 % 3), 0, r1_b);
+        ac_bulk_load(smem + 49152 + q2 % 3 * 16384 + 8192, &map2, smem + 98368 + 8 * (q2 % 3), 0 + 64, r1_b);
         ++q1;
         ++q2;
       }
@@ -127,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   ac_registers_claim<216>();
   const int i1_t = lane % 4 * 2;
   const int i0_t = lane / 4 + wave * 16;
-  const unsigned long long in2_t_at = ac_descriptor(smem + 36864, 8192, 1024);
+  const unsigned long long in2_t_at = ac_descriptor(smem + 49152, 8192, 1024);
   const int r1_t = lane % 4 * 2;
   const unsigned long long in1_t_at = ac_descriptor_of<64>(smem + 12288, 1, 512);
   const unsigned long long in0_t_at = ac_descriptor_of<64>(smem + 0, 1, 512);
@@ -164,21 +164,21 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   unsigned fa2[16];
   {
     const int r1_b2 = 0 * 64;
-    ac_barrier_wait(smem + 69632, 0);
-    ac_barrier_wait(smem + 69648 + 8 * (q1 % 2), q1 / 2 % 2);
+    ac_barrier_wait(smem + 98304, 0);
+    ac_barrier_wait(smem + 98320 + 8 * (q1 % 3), q1 / 3 % 2);
     ac_keep(acc);
     ac_team_fence();
     #pragma unroll
     for (int kk = 0; kk < 6; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 2 * 2 + kk / 2 * 256), ac_descriptor_at(in1_t_at, q1 % 2 * 768 + kk % 2 * 2 + kk / 2 * 256));
+          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 2 * 2 + kk / 2 * 256), ac_descriptor_at(in1_t_at, q1 % 3 * 768 + kk % 2 * 2 + kk / 2 * 256));
         }
       }
     }
     ac_team_commit();
     ac_team_wait<0>();
-    if (lane == 0) ac_barrier_arrive(smem + 69664 + 8 * (q1 % 2));
+    if (lane == 0) ac_barrier_arrive(smem + 98344 + 8 * (q1 % 3));
     ac_keep(acc);
     if (-1*(r1_b2 + 63) + 99 >= 0) {
       #pragma unroll
@@ -271,32 +271,32 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
   }
   for (int it2 = 1; it2 < 2; ++it2) {
     const int r1_b3 = it2 * 64;
-    ac_barrier_wait(smem + 69648 + 8 * (q1 % 2), q1 / 2 % 2);
+    ac_barrier_wait(smem + 98320 + 8 * (q1 % 3), q1 / 3 % 2);
     ac_keep(acc);
     ac_team_fence();
     #pragma unroll
     for (int kk = 0; kk < 6; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 2 * 2 + kk / 2 * 256), ac_descriptor_at(in1_t_at, q1 % 2 * 768 + kk % 2 * 2 + kk / 2 * 256));
+          ac_wgmma_n64_f16_s00(kk > 0, &acc[(m * 1 + n) * 32], ac_descriptor_at(in0_t_at, kk % 2 * 2 + kk / 2 * 256), ac_descriptor_at(in1_t_at, q1 % 3 * 768 + kk % 2 * 2 + kk / 2 * 256));
         }
       }
     }
     ac_team_commit();
-    ac_barrier_wait(smem + 69680 + 8 * (q2 % 2), q2 / 2 % 2);
+    ac_barrier_wait(smem + 98368 + 8 * (q2 % 3), q2 / 3 % 2);
     ac_keep(o);
     ac_team_fence();
     #pragma unroll
     for (int kk = 0; kk < 4; ++kk) {
       for (int m = 0; m < 1; ++m) {
         for (int n = 0; n < 1; ++n) {
-          ac_wgmma_n96_f16_r1(1, &o[(m * 1 + n) * 48], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
+          ac_wgmma_n96_f16_r1(1, &o[(m * 1 + n) * 48], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 3 * 1024 + kk * 128));
         }
       }
     }
     ac_team_commit();
     ac_team_wait<1>();
-    if (lane == 0) ac_barrier_arrive(smem + 69664 + 8 * (q1 % 2));
+    if (lane == 0) ac_barrier_arrive(smem + 98344 + 8 * (q1 % 3));
     ac_keep(acc);
     if (-1*(r1_b3 + 63) + 99 >= 0) {
       #pragma unroll
@@ -405,7 +405,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
       }
     }
     ac_team_wait<0>();
-    if (lane == 0) ac_barrier_arrive(smem + 69696 + 8 * (q2 % 2));
+    if (lane == 0) ac_barrier_arrive(smem + 98392 + 8 * (q2 % 3));
     ac_keep(o);
     ac_keep(fa2);
     ++q2;
@@ -430,14 +430,14 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
     ac_pack<f16, 32>(fa2, p_n);
     ++q1;
   }
-  ac_barrier_wait(smem + 69680 + 8 * (q2 % 2), q2 / 2 % 2);
+  ac_barrier_wait(smem + 98368 + 8 * (q2 % 3), q2 / 3 % 2);
   ac_keep(o);
   ac_team_fence();
   #pragma unroll
   for (int kk = 0; kk < 4; ++kk) {
     for (int m = 0; m < 1; ++m) {
       for (int n = 0; n < 1; ++n) {
-        ac_wgmma_n96_f16_r1(1, &o[(m * 1 + n) * 48], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 2 * 1024 + kk * 128));
+        ac_wgmma_n96_f16_r1(1, &o[(m * 1 + n) * 48], &fa2[(m * 4 + kk) * 4], ac_descriptor_at(in2_t_at, q2 % 3 * 1024 + kk * 128));
       }
     }
   }
@@ -451,7 +451,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k_matmul_mul_softmax_weight
     l[r] = (l[r] + ac_shuffle_xor(l[r], 2));
   }
   ac_team_wait<0>();
-  if (lane == 0) ac_barrier_arrive(smem + 69696 + 8 * (q2 % 2));
+  if (lane == 0) ac_barrier_arrive(smem + 98392 + 8 * (q2 % 3));
   ac_keep(o);
   #pragma unroll
   for (int r = 0; r < 48; ++r) {
