@@ -4,10 +4,10 @@
     after    __launch_bounds__(128, 1)    it has all registers of a thread: what a turn loads is asked for first, factors are kept ahead
 
 It pays where a turn has much to ask for and little else to hide that behind: windows whose taps are turns of a loop, and sums that a loop
-carries (one row by 4096 x 6144 0.75 of the time in the mean of eight schedules, sums of 8865 x 1128 columns 0.76; H200, 2026-11-30).
-Where rows stay in registers, blocks beside each other hide more than the order saves (divergences of rows of 18186 1.2 times as long,
-same run); products thread by thread lose the order in which one factor stays where it was (25 drawn f32 products 0.8 % slower with a
-bound; H200, 2026-11-29).
+carries (one row by 4096 x 6144 0.75 of the time in the mean of eight schedules, sums of 8865 x 1128 columns 0.76; H200, 2026-11-30). Where
+a turn loads little, compilers spend the registers otherwise (a group norm of 35 x 32 x 256 x 256 1.17 times as long); where rows stay in
+registers, blocks beside each other hide more than the order saves (divergences of rows of 18186 1.2 times as long; both the same day);
+products thread by thread lose the order in which one factor stays where it was (25 drawn f32 products 0.8 % slower; H200, 2026-11-29).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from autocomp.tile.program import TileProgram, walk
 
 AHEAD = 12  # accesses that a turn begins with where the compiler saves registers; source: listings of drawn windows (NVRTC 13.0, sm_90a)
 KEPT = 4  # loads of sums that a loop carries which the compiler keeps under way; source: listings of sums over rows and columns (the same)
+WIDEST = 16  # bytes of a load
 TOGETHER = 16  # of the others, those that are waited for together: 24 to 29 us of 99 and 198 accesses a turn, H100, 2026-11-28
 
 
@@ -32,13 +33,22 @@ def pays(p: TileProgram, at: Placement) -> bool:
 
 
 def carried(p: TileProgram, at: Placement) -> frozenset[str]:
-    """The fragments that copies in a loop's turns fill, of a program without products of which nothing that it loads stays outside of loops
-    (a row that does takes the registers)."""
-    copies = [(s.dst, any(x.kind in ("serial", "pipelined") for x in loops)) for s, loops in walk(p.body)
-              if s.op == "copy" and p.tensor(s.srcs[0]) is not None and s.dst in at.layouts and s.dst not in at.shared]  # fmt: skip
-    turns = frozenset(name for name, turned in copies if turned)
-    stay = any(not turned and at.layouts[name].registers > KEPT for name, turned in copies)
-    return frozenset() if at.products or stay else turns
+    """The fragments that copies in a loop's turns fill, of a program without products some of whose turns load more than compilers keep
+    under way; none where what stays outside of loops takes the registers (rows of a softmax)."""
+    turns: dict[int, float] = {}  # loop -> loads of 16 bytes
+    names = set()
+    for s, loops in walk(p.body):
+        t = p.tensor(s.srcs[0]) if s.op == "copy" else None
+        if t is None or s.dst not in at.layouts or s.dst in at.shared:
+            continue
+        loads = at.layouts[s.dst].registers * t.dtype.bytes / WIDEST
+        inner = [x for x in loops if x.kind in ("serial", "pipelined")]
+        if not inner and at.layouts[s.dst].registers > KEPT:
+            return frozenset()
+        if inner:
+            names.add(s.dst)
+            turns[id(inner[-1])] = turns.get(id(inner[-1]), 0.0) + loads
+    return frozenset(names) if not at.products and max(turns.values(), default=0.0) > KEPT else frozenset()
 
 
 def turning(p: TileProgram, at: Placement) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 /*
  * reduce_sum: reduce_sum
- * schedule: tile i0 8, r0 256 | threads 512 | min_blocks | thread_partials
+ * schedule: tile i0 8, r0 256 | threads 512 | thread_partials
  * predicted: 4.96 us, bound by latency, 6% of the roofline
  * rule: tiling/gpu-columns: the schedule
  *
@@ -19,7 +19,7 @@
  * in0_t: reg (i0,1,4) lane (i0,4,2)(r0,1,16) wave (r0,16,16)
  * s: reg (i0,1,4) lane (i0,4,2)(-,0,16) wave (-,0,16)
  */
-extern "C" __global__ void __launch_bounds__(512, 1) k_reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(512) k_reduce_sum(const float *__restrict__ in0, float *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
