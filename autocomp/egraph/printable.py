@@ -34,6 +34,7 @@ COVERS, MORE = 12, 12  # that are tried; and beside them while element after ele
 KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one is a reduction or a fall-back
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
 DEARER = 0.1  # of a program's seconds that its schedules take more than its cover counted, beyond which covers are tried by what is known
+MANY = 8  # kernels of such a program: what few kernels take decides by what the checks above know of them
 PROMISED = 0.9  # of the cheapest one's seconds that such a cover may take by what is expected: schedules take more than that once more
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
@@ -188,7 +189,7 @@ class _Found:
         more = sum(s - said for s, said in own if s - said > self.chip.launch / 2)
         rest = sorted(own, key=lambda x: x[0] - x[1])[:-1]  # but the worst one, which may be the fault
         self.known.typical = sum(s for s, _ in rest) / sum(said for _, said in rest) if rest else 1.0
-        return more > DEARER * self.best[0]
+        return len(own) >= MANY and more > DEARER * self.best[0]
 
     def said(self, calls: KernelGraph) -> float:
         """Seconds of a cover by what is known, or expected, of its kernels."""

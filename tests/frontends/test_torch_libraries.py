@@ -74,7 +74,7 @@ def test_what_pt2e_writes_is_torchs_to_the_last_bit(name):
     torch.testing.assert_close(got, f(*args), rtol=0, atol=0)
 
 
-LIBRARY = torch.library.Library("autocomp_tests", "DEF")
+LIBRARY = torch.library.Library("autocomp_library_tests", "DEF")
 LIBRARY.define("gelu(Tensor x) -> Tensor")
 LIBRARY.impl("gelu", lambda x: 3 * x + 1, "CompositeExplicitAutograd")
 LIBRARY.define("relu(Tensor x) -> Tensor")
@@ -87,19 +87,19 @@ LIBRARY.impl("tanh", torch.empty_like, "Meta")
 
 def test_an_operator_that_is_written_with_others_is_those():
     """ATen has the same name with another meaning."""
-    means_the_same(Apply(lambda x: torch.ops.autocomp_tests.gelu(x) * 2).eval(), x())
+    means_the_same(Apply(lambda x: torch.ops.autocomp_library_tests.gelu(x) * 2).eval(), x())
 
 
 @pytest.mark.parametrize("name", ["relu", "tanh"])
 def test_an_operator_of_a_library_is_never_atens_by_its_name(name):
     assert name in TABLE
-    with pytest.raises(UnsupportedOp, match=f"ATen operator 'autocomp_tests.{name}.default'"):
-        load_torch(Apply(getattr(torch.ops.autocomp_tests, name)).eval(), (x(),))
+    with pytest.raises(UnsupportedOp, match=f"ATen operator 'autocomp_library_tests.{name}.default'"):
+        load_torch(Apply(getattr(torch.ops.autocomp_library_tests, name)).eval(), (x(),))
 
 
 @pytest.mark.parametrize("name", ["gelu", "relu"])
 def test_under_torch_compile_it_stays_torchs(name):
-    f = lambda x: getattr(torch.ops.autocomp_tests, name)(x) * 2
+    f = lambda x: getattr(torch.ops.autocomp_library_tests, name)(x) * 2
     torch.testing.assert_close(torch.compile(f, backend="autocomp")(x()), f(x()))
     torch._dynamo.reset()
 
