@@ -62,8 +62,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     of several operations, or a product (a convolution whose channels come first), has only the form of element after element, makes a
     product's factor at some cost, or is much dearer by its best schedule than the cover took it for (columns too long for a core, whose
     second pass reads memory again; a product that turns its result, beside which transpositions are kernels of their own), or where copies
-    of what products store take a good part of the program; the cheapest of the covers is taken. Raises the first kernel's refusal where
-    none is left.
+    of what products store take a good part of the program; on GPUs, in programs of MANY kernels, also by what schedules of the cheapest
+    cover take, where that is much more than it counted. The cheapest of the covers is taken. Raises the first kernel's refusal where none
+    is left.
     """
     shared = shared or Shared()
     found = _Found(rules, chip, options, trace, admit, memo, issued, shared.schedules)
