@@ -16,11 +16,10 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import exp, log
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
@@ -149,12 +148,12 @@ def checked(of: Row, program: Program) -> Row:
         try:
             program.verify()
         except AutocompError as e:
-            return Row(**{**asdict(of), "outcome": "wrong", "reason": str(e)})
+            return replace(of, outcome="wrong", reason=str(e))
         if program.target.name != "ascend":
             return of
         own = {k.name: k.predicted - dict(k.terms).get("launch", 0.0) for k in program.kernels if SCALAR not in k.schedule}
         ratios = tuple(round(own[p.kernel] / p.seconds, 3) for p in seen.pictures() if p.kernel in own and p.seconds)
-    return Row(**{**asdict(of), "ratios": ratios})
+    return replace(of, ratios=ratios)
 
 
 def rows(args: argparse.Namespace) -> Iterator[Row]:
@@ -177,11 +176,6 @@ def rows(args: argparse.Namespace) -> Iterator[Row]:
             yield one
 
 
-def _mean(values: Sequence[float]) -> float:
-    """The geometric mean."""
-    return exp(sum(map(log, values)) / len(values)) if values else 0.0
-
-
 def summary(of: Sequence[Row]) -> list[str]:
     """The table of chips; the mean is the geometric one of predicted times."""
     heads = ("chip", "printed", "by reference", "refused", "with fall-back", "kernels: matrix, vector, fall-back", "mean us", "fall-back")
@@ -191,7 +185,8 @@ def summary(of: Sequence[Row]) -> list[str]:
         printed = [r for r in mine if r.outcome in ("printed", "opaque")]
         total, opaque = sum(r.us for r in printed), sum(r.outcome == "opaque" for r in mine)
         forms = ", ".join(str(sum(f)) for f in zip(*((r.matrix, r.vector, r.scalar) for r in mine)))
-        mean, slow = _mean([r.us for r in printed if r.us]), sum(r.scalar_us for r in printed) / (total or 1)
+        times = [r.us for r in printed if r.us]
+        mean, slow = geometric_mean(times) if times else 0.0, sum(r.scalar_us for r in printed) / (total or 1)
         lines.append(f"| {chip} | {len(printed) - opaque} | {opaque} | {len(mine) - len(printed)} | {sum(r.scalar > 0 for r in mine)} | "
                      f"{forms} | {mean:.1f} | {slow:.0%} |")  # fmt: skip
     return lines

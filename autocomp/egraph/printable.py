@@ -34,7 +34,7 @@ COVERS, MORE = 12, 12  # that are tried; and beside them while element after ele
 KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one is a reduction or a fall-back
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
 DEARER = 0.1  # of a program's seconds that its schedules take more than its cover counted, beyond which covers are tried by what is known
-MANY = 8  # kernels of such a program: what few kernels take decides by what the checks above know of them
+MANY = 8  # kernels that such a program has at least: of fewer, covers by what is known took others for no gain that was measured
 PROMISED = 0.9  # of the cheapest one's seconds that such a cover may take by what is expected: schedules take more than that once more
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
@@ -94,7 +94,9 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             break
         without |= avoided
     again = found.left_out(without)
-    for _ in range(KNOWN if again or found.dearer() else 0):
+    if dearer := not again and found.dearer():
+        found.known.typical = found.typical()
+    for _ in range(KNOWN if again or dearer else 0):
         if effort.spent:
             break
         try:
@@ -181,16 +183,23 @@ class _Found:
         avoided |= {w for c in _dear(calls, self.schedules, self.chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
         return avoided | {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
 
+    def told(self) -> list[tuple[float, float]]:
+        """Of each kernel of the cheapest cover what its schedule takes, and what the cover said, which is no more."""
+        assert self.best is not None
+        return [(s, max(min(c.expected, s), 1e-12)) for c, s in _worth(self.best[1], self.schedules, 0.0)]
+
     def dearer(self) -> bool:
-        """Whether schedules take much longer than the cheapest cover counted: another may be cheaper by what is known now. Bodies that have
-        no schedule yet are expected to take as many times what they say as those that have, so that not all of them look cheap."""
+        """Whether schedules take much longer than the cheapest cover counted: another may be cheaper by what is known now."""
         if self.best is None or not self.chip.runs_blocks:  # NPUs have `_Others`; a CPU's schedules take what covers count
             return False
-        own = [(s, max(min(c.expected, s), 1e-12)) for c, s in _worth(self.best[1], self.schedules, 0.0)]
-        more = sum(s - said for s, said in own if s - said > self.chip.launch / 2)
-        rest = sorted(own, key=lambda x: x[0] - x[1])[:-1]  # but the worst one, which may be the fault
-        self.known.typical = sum(s for s, _ in rest) / sum(said for _, said in rest) if rest else 1.0
-        return len(own) >= MANY and more > DEARER * self.best[0]
+        told = self.told()
+        return len(told) >= MANY and sum(s - said for s, said in told if s - said > self.chip.launch / 2) > DEARER * self.best[0]
+
+    def typical(self) -> float:
+        """How many times what they say bodies take of which MANY are known: those without a schedule are expected to, so that not all of
+        them look cheap. The worst one is left out, which may be the fault."""
+        rest = sorted(self.told(), key=lambda x: x[0] - x[1])[:-1]
+        return sum(s for s, _ in rest) / sum(said for _, said in rest)
 
     def said(self, calls: KernelGraph) -> float:
         """Seconds of a cover by what is known, or expected, of its kernels."""

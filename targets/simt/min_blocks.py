@@ -19,7 +19,7 @@ from autocomp.targets.simt.placed import Placement
 
 from autocomp.ir.affine import Aff
 from autocomp.ir.types import dim_hint
-from autocomp.tile.program import TileProgram, walk
+from autocomp.tile.program import Loop, Tensor, TileProgram, walk
 
 AHEAD = 12  # accesses that a turn begins with where the compiler saves registers; source: listings of drawn windows (NVRTC 13.0, sm_90a)
 KEPT = 4  # loads of sums that a loop carries which the compiler keeps under way; source: listings of sums over rows and columns (the same)
@@ -37,26 +37,28 @@ def carried(p: TileProgram, at: Placement) -> frozenset[str]:
     under way; none where what stays outside of loops takes the registers (rows of a softmax)."""
     turns: dict[int, float] = {}  # loop -> loads of 16 bytes
     names = set()
-    for s, loops in walk(p.body):
-        t = p.tensor(s.srcs[0]) if s.op == "copy" else None
-        if t is None or s.dst not in at.layouts or s.dst in at.shared:
+    for name, t, loop in _loads(p, at):
+        held = at.layouts[name].registers
+        if loop is None:
+            if held > KEPT:
+                return frozenset()
             continue
-        loads = at.layouts[s.dst].registers * t.dtype.bytes / WIDEST
-        inner = [x for x in loops if x.kind in ("serial", "pipelined")]
-        if not inner and at.layouts[s.dst].registers > KEPT:
-            return frozenset()
-        if inner:
-            names.add(s.dst)
-            turns[id(inner[-1])] = turns.get(id(inner[-1]), 0.0) + loads
+        names.add(name)
+        turns[id(loop)] = turns.get(id(loop), 0.0) + held * t.dtype.bytes / WIDEST
     return frozenset(names) if not at.products and max(turns.values(), default=0.0) > KEPT else frozenset()
 
 
 def turning(p: TileProgram, at: Placement) -> Iterator[str]:
     """The fragments that copies in a loop's turns fill with windows that overlap."""
+    return (name for name, t, loop in _loads(p, at) if loop is not None and any(_overlap(p, i) for i in t.index))
+
+
+def _loads(p: TileProgram, at: Placement) -> Iterator[tuple[str, Tensor, Loop | None]]:
+    """Fragments that copies fill from memory, the views that they read, and the innermost loop that takes turns around each."""
     for s, loops in walk(p.body):
-        t = p.tensor(s.srcs[0]) if s.op == "copy" and any(x.kind in ("serial", "pipelined") for x in loops) else None
-        if t is not None and s.dst in at.layouts and s.dst not in at.shared and any(_overlap(p, i) for i in t.index):
-            yield s.dst
+        t = p.tensor(s.srcs[0]) if s.op == "copy" else None
+        if t is not None and s.dst in at.layouts and s.dst not in at.shared:
+            yield s.dst, t, next((x for x in reversed(loops) if x.kind in ("serial", "pipelined")), None)
 
 
 def _overlap(p: TileProgram, i: Aff) -> bool:
