@@ -36,6 +36,8 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructi
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     turns = prod(-(-n // size(x)) for x, n in extent.items() if n)
     elements, calls = of["looked_up"] * d.looked_up + d.beside, d.calls
+    if "rounds_by_sums" in chip.features:
+        elements, calls = elements + of["rounded_by_sums"] * d.rounded[0], calls + of["rounded_by_sums"] * d.rounded[1]
     for a in d.operands:
         n, step = copied(a, tile, extent)
         looked = _along(a)

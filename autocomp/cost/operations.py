@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import prod
 
 from autocomp.cost.chip import F32
-from autocomp.cost.derived import constant, made_by
+from autocomp.cost.derived import constant, derived, made_by
 from autocomp.cost.roles import Roles
-from autocomp.ir.body import Axis, Contract, Expr, Gather, Index, Map, Reduce, factors, postorder
+from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Map, Reduce, factors, postorder
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
@@ -22,7 +22,8 @@ class Operations:
     `vector`, what factors of a product save that are computed in fewer bytes; `making`: of `vector` and `special`, what computes
     factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
     `special`, in those of an exponential, where no unit computes them; `calls`: instructions of a vector unit for a tile, by maps and
-    folds; `beside`: elements of those by which it makes functions; `folds`: words that sums take; `rows`: those that integers name, and
+    folds; `beside`: elements of those by which it makes functions; `rounded`: elements that become whole numbers, and how often a tile
+    does; `folds`: words that sums take; `rows`: those that integers name, and
     the axis along them."""
 
     vector: float = 0.0
@@ -36,6 +37,7 @@ class Operations:
     making: tuple[float, float] = (0.0, 0.0)
     calls: float = 0.0
     beside: float = 0.0
+    rounded: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
     rows: tuple[float, str] = (0.0, "")
     products: list[tuple[float, frozenset[str]]] = field(default_factory=list)
@@ -83,6 +85,8 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     out.vector, out.special, out.wide = out.vector + vector, out.special + special, out.wide + vector * e.wide
     calls = _instructions(e)
     out.calls, out.beside = out.calls + calls, out.beside + points * (calls - (unit != "free"))
+    times = _roundings(e)
+    out.rounded = out.rounded[0] + points * times, out.rounded[1] + times
     out.steps += special * (_steps(e) / SCALAR["exp"].steps)
     sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
     out.words += points * sums * (e.dtype == I32)
@@ -96,7 +100,23 @@ def _instructions(e: Map) -> float:
     of = e.operands[0].dtype if e.operands else e.dtype
     if e.dtype == BOOL and len(e.operands) == 2 and of in (BOOL, I32):
         return constant("npu_truths") if of == BOOL else constant("npu_compared_words")
-    return made_by("byte" if e.fn == "cast" and e.dtype.bytes == 1 and of.is_float else e.fn if e.dtype.is_float else "")
+    return made_by(_made(e))
+
+
+def _roundings(e: Map) -> float:
+    """How often an NPU's vector unit rounds down, up or to 0 for an operation; half as much to even."""
+    return constant(f"rounds_{_made(e)}") if f"rounds_{_made(e)}" in derived() else 0.0
+
+
+def _made(e: Map) -> str:
+    """The name of an operation in the list of what instructions make; of bytes, which are computed in single precision, another one."""
+    if e.dtype.is_float:
+        return e.fn
+    if e.dtype.bytes > 1 or e.dtype == BOOL or not e.operands:
+        return ""
+    if e.fn == "cast":
+        return "byte" if e.operands[0].dtype.is_float else ""
+    return f"byte_{e.fn}" + ("_by_number" if isinstance(e.operands[-1], Const) and len(e.operands) > 1 else "")
 
 
 def _steps(e: Map) -> int:

@@ -11,38 +11,53 @@ from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
 
-from autocomp.targets.ascend.api import api, rows
+from autocomp.targets.ascend.api import MACRO, api, architecture, rows
+from autocomp.targets.ascend.chips import flag_of
 from autocomp.targets.ascend.geometry import extent, geometry, strides, tile_of
-from autocomp.targets.ascend.tables import interface
+from autocomp.targets.ascend.tables import interface, table
 from autocomp.targets.ascend.toolchain import headers
 from autocomp.targets.ascend.whole import whole
 
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
-from autocomp.tile.program import Tensor, TileProgram
+from autocomp.tile.program import Tensor, TileProgram, walk
 
 HEADER, ARCHITECTURE = "autocomp_ascend_blocks.h", "2002"
 BLOCK = 32
 COUNT = ("DataCopyExtParams", "blockCount")
-TYPES = ("f32", "f16", "i8", "u8", "bool")
-DEFINED = re.compile(r"^(?:AC_\w+|template|__aicore__)\b.*?\b(ac_\w+)\(", re.M)
-PADDED = re.compile(r"DataCopyPad\(.*\{(?!false, 0, 0, 0\})[^{}]*\}\);")
+SPARE = 2 * BLOCK  # bytes of unified buffer that copies use: a block on the way out, and one on the way in
+TYPES = ("f32", "f16", "i8", "u8", "bool", "i32")
+DEFINED = re.compile(r"^ *(?:AC_FN|AC_T|template|__aicore__)\b.*?\b(ac_\w+)\(", re.M)
+PADDED = re.compile(r"DataCopyPad\((.+?\]), (\w+)\[(.*)\], (ac_copy\(.*\)), \{false, uint8_t\((.*)\), 0, 0\}\);")
+TYPED = re.compile(r"(?:LocalTensor<(\w+)>|(ac_f32)) (\w+) = ")
+CONVERTED = re.compile(r"\bCast\((\w+)[^,]*, (\w+)")
+WORDS = ("int32_t", "int64_t")  # whose conversions have other roundings than the one that there is
+ROUNDINGS = ("FLOOR", "CEIL", "RINT", "TRUNC")
 
 
 def by_blocks(chip: Chip) -> bool:
     return "whole_blocks" in chip.features
 
 
+def rounds(chip: Chip) -> bool:
+    """Whether a conversion of single precision to itself rounds to whole numbers."""
+    (row,) = (f for f in rows()["functions"] if "Cast" in f["names"])
+    only = row["roundings"].get(architecture(flag_of(chip)))
+    return only is None or {f"CAST_{m}" for m in ROUNDINGS} <= set(only)
+
+
 def check_blocks(p: TileProgram) -> None:
     """Raises UnsupportedOp for types that are not copied or converted so, and for parts of results that are shorter than a block: what lies
     behind them is another core's."""
+    held = whole(p).names
+    copied = [s for s, _ in walk(p.body) if s.op == "copy"]
+    read = {s.srcs[0] for s in copied if s.dst in held or p.buf(s.dst).dtype.is_float}  # type: ignore[union-attr]
+    counted = {s.srcs[0] for s in copied} - read  # by the scalar unit
     tensors = {t.name: t for t in (*p.inputs, *p.outputs)}.values()
-    if other := next((t for t in tensors if t.dtype.name not in TYPES), None):
+    known = lambda t: t.dtype.name in TYPES or (t.name in counted and t.dtype.name in table()["integers"])
+    if other := next((t for t in tensors if not known(t)), None):
         raise UnsupportedOp(f"{other.name} has elements of type {other.dtype.name}", where=p.name,
                             hint=f"cores of architecture {ARCHITECTURE} are printed for {', '.join(TYPES)}")  # fmt: skip
-    if held := sorted(whole(p).words):
-        raise UnsupportedOp(f"{held[0]} is held as integers of 32 bits", where=p.name,
-                            hint=f"architecture {ARCHITECTURE} has no shifts of them")  # fmt: skip
     for t in p.outputs:
         if (size := least_run(p, t) * t.dtype.bytes) < BLOCK:
             raise UnsupportedOp(f"a core's part of {t.name} has {size} bytes side by side, a copy takes {BLOCK}", where=p.name,
@@ -76,15 +91,17 @@ def blocks_text(lines: Iterable[str], top: int, where: str) -> list[str]:
     """A kernel's lines; `top`: bytes of unified buffer that it uses itself. Raises UnsupportedOp for what the chip has no function for."""
     out = []
     for line in lines:
-        if PADDED.search(line):
-            raise UnsupportedOp("a tile lies in part outside of its tensor, and begins within a block", where=where,
-                                hint=f"copies of architecture {ARCHITECTURE} begin at blocks of {BLOCK} bytes")  # fmt: skip
         if line.strip() == f"pipe.InitBuffer(ub, {top});":
-            line = line.replace(str(top), str(top + BLOCK))
+            line = line.replace(str(top), str(top + SPARE))
+        line = PADDED.sub(r"ac_border(ac_spare, \1, \2, \3, \4, \5);", line)
         line = line.replace("DataCopyPad(", "ac_blocks(ac_spare, ").replace("RoundMode::CAST_RINT", "RoundMode::CAST_NONE")
         out.append(line)
         if line.strip() == "pipe.Destroy();":
-            out.append(f"const LocalTensor<uint8_t> ac_spare = ac_at<uint8_t>(ub, {BLOCK}, {top});")
+            out.append(f"const LocalTensor<uint8_t> ac_spare = ac_at<uint8_t>(ub, {SPARE}, {top});")
+    types = {m[3]: m[1] or "float" for x in out for m in TYPED.finditer(x)}
+    if any(types.get(name) in WORDS for x in out for m in CONVERTED.finditer(x) for name in m.groups()):
+        raise UnsupportedOp("integers of 32 bits are converted to or from single precision", where=where,
+                            hint=f"architecture {ARCHITECTURE} has no such Cast: `roundings` in targets/ascend/api.yaml")  # fmt: skip
     if lacks := sorted(unusable().intersection(re.findall(r"\bac_\w+", "\n".join(out)))):
         raise UnsupportedOp(f"{lacks[0]} calls what architecture {ARCHITECTURE} does not have", where=where,
                             hint="see `roundings` and `architectures` in targets/ascend/api.yaml")  # fmt: skip
@@ -94,7 +111,7 @@ def blocks_text(lines: Iterable[str], top: int, where: str) -> list[str]:
 @lru_cache(maxsize=1)
 def unusable() -> frozenset[str]:
     """Functions of the vector cores' header that end at one of the interface, or at a rounding, that the architecture does not have."""
-    text = headers()["autocomp_ascend.h"]
+    text = expanded(for_architecture(headers()["autocomp_ascend.h"] + headers()["autocomp_ascend_words.h"]))
     (row,) = (f for f in rows()["functions"] if "Cast" in f["names"])
     roundings = {f"CAST_{m}" for m in re.findall(r"RoundMode::CAST_(\w+)", text)} - set(row["roundings"][ARCHITECTURE])
     absent = roundings | (api("2201").functions.keys() - api(ARCHITECTURE).functions.keys())
@@ -106,3 +123,33 @@ def unusable() -> frozenset[str]:
     while more := {n for n, c in calls.items() if n not in bad and c & bad - {n}}:
         bad |= more
     return frozenset(bad)
+
+
+def expanded(text: str) -> str:
+    """A header with the functions that its macros define, instead of the lines that name those."""
+    made = {m[1]: ([x.strip() for x in m[2].split(",")], m[3].replace("\\\n", "\n")) for m in MACRO.finditer(text) if " ac_" in m[3]}
+
+    def body(m: re.Match[str]) -> str:
+        names, out = made[m[1]]
+        given = [x.strip() for x in m[2].split(",", len(names) - 1)]
+        for name, x in zip(names, given):
+            out = re.sub(rf"(?:##)?(?:\b|(?<=_)){re.escape(name.replace('...', '__VA_ARGS__'))}(?:\b|(?=_))(?:##)?", x, out)
+        return out.lstrip()
+
+    return re.sub(rf"^({'|'.join(made)})\((.*)\)$", body, MACRO.sub("", text), flags=re.M)
+
+
+def for_architecture(text: str) -> str:
+    """A header without what other architectures have in its place."""
+    out, open_ = [], []  # type: ignore[var-annotated]
+    for line in text.splitlines():
+        if line.startswith("#if"):
+            known = re.fullmatch(r"#if __NPU_ARCH__ (==|!=) (\d+)\b.*", line)
+            open_.append(None if known is None else (known[2] == ARCHITECTURE) == (known[1] == "=="))
+        elif line.startswith("#else") and open_[-1] is not None:
+            open_[-1] = not open_[-1]
+        elif line.startswith("#endif"):
+            open_.pop()
+        elif all(x is not False for x in open_):
+            out.append(line)
+    return "\n".join(out)

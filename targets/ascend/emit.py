@@ -229,10 +229,10 @@ class Kernel:
         g = geometry(p, {row: self.rows} if mixed and row else {})
         own, have = (start | {row: "o_row"}, true | {row: "c_row"}) if mixed and row else (start, true)
         ub = place("ub", self.chip)
-        ub = replace(ub, capacity=ub.capacity - blocks.BLOCK) if blocks.by_blocks(self.chip) else ub
+        ub = replace(ub, capacity=ub.capacity - blocks.SPARE) if blocks.by_blocks(self.chip) else ub
         vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
                             "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
-                            self.partial, row)  # fmt: skip
+                            blocks.rounds(self.chip), self.partial, row)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         frame = tile if coupled(self.chip) and any(s.op == "mma" for s, _ in walk(p.body)) else Frame("tile", "round")
         split = Split(p, cube, vector, start, row, frame, chunked, self.late.statements, self.late.by, self.more,

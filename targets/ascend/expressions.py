@@ -158,10 +158,11 @@ class Expressions(VectorCore):
             x = args[0] if e.fn == "cast" else self.call(e.fn, args, dying, None)
         if not is_short(e.dtype):
             raise UnsupportedOp(f"'{e.fn}' of elements of type {e.dtype} wraps, single precision does not", where=self.p.name)
-        d, t = self.temporary(x.kind, x.lane), self.temporary(x.kind, x.lane)
+        d, *temps = (self.temporary(x.kind, x.lane) for _ in range(2 if self.rounds else 4))
         low = 128 if e.dtype.kind == "i" else 0
-        self.v([f"ac_wrapped({d.name}, {x.name}, {t.name}, {low}.0f, {self.g.elements(x.kind, x.lane)});"], (x,), d, t)
-        for o in (t, *(dying if e.fn == "cast" and not cut else [x])):
+        operands = ", ".join(o.name for o in (d, x, *temps))
+        self.v([f"ac_wrapped({operands}, {low}.0f, {self.g.elements(x.kind, x.lane)});"], (x,), d, *temps)
+        for o in (*temps, *(dying if e.fn == "cast" and not cut else [x])):
             self.release(o)
         return d
 
@@ -213,7 +214,8 @@ class Expressions(VectorCore):
         header may read their argument twice."""
         if x.kind == "number":
             x = self.named("t", x)
-        temps = [self.temporary(x.kind, x.lane) for _ in range(int(str(row.get("temps", 0))))]
+        beside = int(str(row.get("temps", 0))) + (0 if self.rounds else int(str(row.get("by_sums", 0))))
+        temps = [self.temporary(x.kind, x.lane) for _ in range(beside)]
         once = not str(row["call"]).startswith("ac_")
         if once and into is not None and (into.kind, into.lane, into.element) == (x.kind, x.lane, x.element):
             d = into

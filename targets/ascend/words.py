@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autocomp.targets.ascend.choices import joined, mask_of, numbered, selected, wide
+from autocomp.targets.ascend.choices import is_mask, joined, mask_of, numbered, selected, wide
 from autocomp.targets.ascend.operand import WORD, Operand
 from autocomp.targets.ascend.tables import table
 
@@ -30,6 +30,8 @@ def number(n: int) -> Operand:
 
 def as_word(v: VectorCore, o: Operand) -> Operand:
     """A whole number or a truth value as a word."""
+    if is_mask(o) and not v.rounds:
+        return _truth(v, numbered(v, o))
     o = numbered(v, o)
     return o if o.element == WORD else _cast(v, o, WORD)
 
@@ -42,6 +44,14 @@ def as_float(v: VectorCore, o: Operand) -> Operand:
 def _cast(v: VectorCore, o: Operand, element: str) -> Operand:
     d = v.temporary(o.kind, o.lane, element=element)
     v.v([f"Cast({d.name}, {o.name}, RoundMode::CAST_RINT, {v.g.elements(o.kind, o.lane)});"], (o,), d)
+    return d
+
+
+def _truth(v: VectorCore, o: Operand) -> Operand:
+    """1.0 or 0.0 as a word, without a conversion: the bits of 1.0 are a number that is larger than 1."""
+    d = v.temporary(o.kind, o.lane, element=WORD)
+    v.v([f"Mins({d.name}, {o.name}.ReinterpretCast<int32_t>(), 1, {v.g.elements(o.kind, o.lane)});"], (o,), d)
+    v.release(o)
     return d
 
 
@@ -106,8 +116,10 @@ def compared(v: VectorCore, a: Operand, b: Operand, mode: str) -> Operand:
 def chosen(v: VectorCore, mask: Operand, a: Operand, b: Operand) -> Operand:
     """a where the bit is set, else b: the bit becomes 1 or 0, a factor of both."""
     truth = selected(v, mask, Operand("1.0f", "number"), Operand("0.0f", "number"))
+    truth = truth if v.rounds else _truth(v, truth)
     xs = _alike(v, [truth, a, b])
-    v.release(truth)
+    if truth not in xs:
+        v.release(truth)
     kind, lane = xs[0].kind, xs[0].lane
     d = v.temporary(kind, lane, element=WORD)
     i, x, y = xs

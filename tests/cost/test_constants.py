@@ -62,7 +62,8 @@ def test_every_derived_number_is_asked_for_and_has_a_source() -> None:
     prices = (COST.parent / "egraph" / n for n in ("room.py", "cut_prices.py"))
     text = "".join(p.read_text(encoding="utf-8") for p in (*sorted(COST.glob("*.py")), *prices))
     asked = set(re.findall(r'(?:numbers|of|n|constant)[\[(]"(\w+)"[\])]', text))
-    asked |= {f"npu_{f}" for f in (*SCALAR, "byte") if f"npu_{f}" in derived()}  # `made_by`
+    functions = {f for fn in SCALAR for f in (fn, f"byte_{fn}", f"byte_{fn}_by_number")} | {"byte"}
+    asked |= {n for f in functions for n in (f"npu_{f}", f"rounds_{f}") if n in derived()}  # `made_by`, `operations._roundings`
     formulas = {x.id for value, _ in derived().values() if isinstance(value, ast.expr) for x in ast.walk(value) if isinstance(x, ast.Name)}
     assert set(derived()) <= asked | formulas, set(derived()) - asked - formulas
     assert asked <= {*derived(), *BASICS}, asked - set(derived())

@@ -29,24 +29,69 @@ __aicore__ inline uint64_t ac_clamped(int64_t i, int64_t n) { return i < 0 ? 0 :
 
 AC_FN ac_neg(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Muls(d, x, -1.0f, n); }
 
-// Whole numbers in single precision: the conversion from a type to itself rounds.
+// Whole numbers in single precision: the conversion from a type to itself rounds. A 310P's does not; sums do: from 2^23 on neighbours are whole
+// numbers, so (p + 2^23) - 2^23 is p rounded to even. Positive and negative numbers have a pass each, by which the others stay what they are.
+#if __NPU_ARCH__ == 2002
+// d = x rounded where it has c's sign, |c| = 2^23; `past` is 1: down, -1: up, 0: to even. t, u: as many elements as x, which d may be.
+AC_FN ac_rounded(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &u, float c, int past, uint32_t n) {
+  Maxs(t, x, c < 0 ? c : 0.0f, n);
+  AC_V;
+  Mins(t, t, c < 0 ? 0.0f : c, n);
+  AC_V;
+  Adds(u, t, c, n);
+  AC_V;
+  Adds(u, u, -c, n);
+  AC_V;
+  Sub(u, u, t, n);  // by how much that is more than x, exact; 0 for what has no fraction or the other sign
+  AC_V;
+  Add(d, x, u, n);
+  if (past > 0) Maxs(u, u, 0.0f, n);
+  if (past < 0) Mins(u, u, 0.0f, n);
+  AC_V;
+  if (past == 0) return;
+  Muls(u, u, 3e38f, n);
+  AC_V;
+  Muls(u, u, 3e38f, n);
+  AC_V;
+  if (past > 0) Mins(u, u, 1.0f, n);
+  if (past < 0) Maxs(u, u, -1.0f, n);
+  AC_V;
+  Sub(d, d, u, n);
+  AC_V;
+}
+#define AC_ROUNDED(name, positive, negative)                                                           \
+  AC_FN name(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &u, uint32_t n) {          \
+    ac_rounded(d, x, t, u, 8388608.0f, positive, n);                                                    \
+    ac_rounded(d, d, t, u, -8388608.0f, negative, n);                                                   \
+  }
+#else
 AC_FN ac_floor(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_FLOOR, n); }
 AC_FN ac_ceil(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_CEIL, n); }
 AC_FN ac_round(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_RINT, n); }
 AC_FN ac_trunc(const ac_f32 &d, const ac_f32 &x, uint32_t n) { Cast(d, x, RoundMode::CAST_TRUNC, n); }
+#define AC_ROUNDED(name, positive, negative) \
+  AC_FN name(const ac_f32 &d, const ac_f32 &x, const ac_f32 &, const ac_f32 &, uint32_t n) { name(d, x, n); }
+#endif
+AC_ROUNDED(ac_floor, 1, 1)
+AC_ROUNDED(ac_ceil, -1, -1)
+AC_ROUNDED(ac_round, 0, 0)
+AC_ROUNDED(ac_trunc, 1, -1)
 
-// Whole numbers as a type of 8 bits has them, which begins at -low: x - 256 floor((x + low) / 256).
-AC_FN ac_wrapped(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, float low, uint32_t n) {
+// Whole numbers as a type of 8 bits has them, which begins at -low: x - 256 floor((x + low) / 256). u, v: for the rounding.
+AC_FN ac_wrapped(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, const ac_f32 &u, const ac_f32 &v, float low, uint32_t n) {
   Adds(t, x, low, n);
   AC_V;
   Muls(t, t, 0.00390625f, n);
   AC_V;
-  Cast(t, t, RoundMode::CAST_FLOOR, n);
+  ac_floor(t, t, u, v, n);
   AC_V;
   Muls(t, t, -256.0f, n);
   AC_V;
   Add(d, x, t, n);
 }
+#if __NPU_ARCH__ != 2002
+AC_FN ac_wrapped(const ac_f32 &d, const ac_f32 &x, const ac_f32 &t, float low, uint32_t n) { ac_wrapped(d, x, t, t, t, low, n); }
+#endif
 
 AC_FN ac_exp2(const ac_f32 &d, const ac_f32 &x, uint32_t n) {
   Muls(d, x, 0.693147180559945f, n);
@@ -195,13 +240,13 @@ AC_FN ac_wave(const ac_f32 &d, const ac_f32 &x, const ac_f32 &k, const ac_f32 &h
   AC_V;
   Adds(k, k, half, n);
   AC_V;
-  Cast(k, k, RoundMode::CAST_RINT, n);
+  ac_round(k, k, l, t, n);
   AC_V;
   Adds(k, k, -half, n);
   AC_V;
   Muls(h, k, 0.000244140625f, n);
   AC_V;
-  Cast(h, h, RoundMode::CAST_TRUNC, n);
+  ac_trunc(h, h, l, t, n);
   AC_V;
   Muls(h, h, 4096.0f, n);
   AC_V;
@@ -224,7 +269,7 @@ AC_FN ac_wave(const ac_f32 &d, const ac_f32 &x, const ac_f32 &k, const ac_f32 &h
   Sub(d, d, t, n);
   Muls(h, k, 0.5f, n);
   AC_V;
-  Cast(h, h, RoundMode::CAST_FLOOR, n);
+  ac_floor(h, h, l, t, n);
   Mul(l, d, d, n);
   AC_V;
   Muls(h, h, -2.0f, n);
@@ -597,9 +642,17 @@ AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {
 
 // Byte offsets of every `step`th element, in `o` as the integers of `i`; t: as many floats.
 AC_FN ac_offsets(const LocalTensor<int32_t> &i, const ac_f32 &t, uint32_t step, uint32_t n) {
+#if __NPU_ARCH__ == 2002  // no conversion to integers
+  SetFlag<HardEvent::V_S>(0);
+  WaitFlag<HardEvent::V_S>(0);
+  CreateVecIndex(i, int32_t(0), n);
+  AC_V;
+  Muls(i, i, int32_t(4 * step), n);
+#else
   ac_steps(t, 0.0f, 4.0f * step, n);
   AC_V;
   Cast(i, t, RoundMode::CAST_RINT, n);
+#endif
 }
 // d = the elements of each row of x that `o` names: rows of x lie `from` apart, rows of d `to`.
 AC_T ac_picked(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<uint32_t> &o, uint32_t rows, uint32_t n, uint32_t from, uint32_t to) {

@@ -1,5 +1,5 @@
 // Copies between memory and unified buffer on chips that have no DataCopyPad (310P): an address in memory is any element's, lengths are whole
-// blocks of 32 bytes. `spare`: a block of unified buffer that nobody else uses.
+// blocks of 32 bytes. `spare`: two blocks of unified buffer that nobody else uses.
 #pragma once
 #include "autocomp_ascend.h"
 
@@ -18,6 +18,30 @@ AC_FN ac_blocks(const LocalTensor<uint8_t> &spare, const LocalTensor<T> &d, cons
   }
   for (uint32_t r = 0; r < p.blockCount; ++r)
     DataCopy(d[r * (blocks + p.dstStride) * 32 / sizeof(T)], s[uint64_t(r) * (p.blockLen + p.srcStride) / sizeof(T)], blocks * 32 / sizeof(T));
+}
+
+// Rows that begin at element `left` of a block, from element `at` of `s` on: they come with what lies in front of them in memory. Where a
+// tensor has nothing there, the scalar unit puts the first block of a row together.
+template <typename T>
+AC_FN ac_border(const LocalTensor<uint8_t> &spare, const LocalTensor<T> &d, const GlobalTensor<T> &s, uint64_t at, const DataCopyExtParams &p,
+                uint32_t left) {
+  const uint32_t unit = 32 / sizeof(T), blocks = (left * sizeof(T) + p.blockLen + 31) / 32;
+  const LocalTensor<T> held = spare[32].ReinterpretCast<T>();
+  for (uint32_t r = 0; r < p.blockCount; ++r) {
+    const uint64_t from = at + uint64_t(r) * (p.blockLen + p.srcStride) / sizeof(T);
+    const LocalTensor<T> to = d[r * (blocks + p.dstStride) * unit];
+    if (from >= left) {
+      DataCopy(to, s[from - left], blocks * unit);
+    } else {
+      DataCopy(held, s[from], unit);
+      SetFlag<HardEvent::MTE2_S>(0);
+      WaitFlag<HardEvent::MTE2_S>(0);
+      for (uint32_t i = left; i < unit; ++i) to.SetValue(i, held.GetValue(i - left));
+      SetFlag<HardEvent::S_MTE2>(0);
+      WaitFlag<HardEvent::S_MTE2>(0);
+      if (blocks > 1) DataCopy(to[unit], s[from + unit - left], (blocks - 1) * unit);
+    }
+  }
 }
 
 // Elements of a dense run that begin anywhere in their rows, `first` and those behind it, leave as a block: the scalar unit puts it together,

@@ -220,7 +220,7 @@ template <typename F> void follow(const std::vector<Step> &steps, F work) {
     }
   }
 }
-void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n, const std::vector<Step> &steps) {
+template <typename T> static void indices_of(const LocalTensor<T> &d, T first, uint32_t n, const std::vector<Step> &steps) {
   const uint32_t head = n < 8 ? n : 8;
   follow(steps, [&](pipe_t p) {
     if (p == PIPE_S) return out(p, d, head);
@@ -229,8 +229,10 @@ void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n, const 
     out(p, d[8], n - 8);
     PipeBarrier<PIPE_V>();
   });
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = first + i;
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(first + T(i));
 }
+void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n, const std::vector<Step> &steps) { indices_of(d, first, n, steps); }
+void CreateVecIndex(const LocalTensor<int32_t> &d, int32_t first, uint32_t n, const std::vector<Step> &steps) { indices_of(d, first, n, steps); }
 bool holds(CMPMODE m, float a, float b) {
   return m == CMPMODE::LT ? a < b : m == CMPMODE::GT ? a > b : m == CMPMODE::EQ ? a == b : m == CMPMODE::LE ? a <= b : m == CMPMODE::GE ? a >= b : a != b;
 }

@@ -452,6 +452,7 @@ void TransDataTo5HD(const LocalTensor<T> (&d)[16], const LocalTensor<T> (&s)[16]
 }
 // The first block by the scalar unit, the rest from it.
 void CreateVecIndex(const LocalTensor<float> &d, float first, uint32_t n, const std::vector<Step> &steps);
+void CreateVecIndex(const LocalTensor<int32_t> &d, int32_t first, uint32_t n, const std::vector<Step> &steps);
 bool holds(CMPMODE m, float a, float b);
 template <typename T, typename B> void compare(const LocalTensor<uint8_t> &d, const LocalTensor<T> &a, CMPMODE m, uint32_t n, B b) {
   in(PIPE_V, a, n);
