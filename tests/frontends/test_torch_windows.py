@@ -82,3 +82,27 @@ def test_what_is_not_finite_stays_in_its_windows():
     means_the_same(lambda x: F.adaptive_avg_pool2d(x, 3), x)
     means_the_same(lambda x: F.adaptive_max_pool2d(x, 3), x)
     means_the_same(lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), x)
+
+
+# kernel, stride, padding, dilation: overlapping, with gaps, dilated by no multiple of the stride, windows that end early
+FOLDS = [((3, 2), (1, 2), (1, 0), (1, 1)), ((2, 3), (3, 4), (0, 2), (1, 1)), ((3, 4), (2, 3), (2, 1), (3, 2)),
+         ((4, 1), (2, 1), (0, 0), (2, 3))]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FOLDS, ids=str)
+def test_folds_are_sums_of_padded_slices(form):
+    k, s, p, d = form
+    columns = F.unfold(drawn(2, 3, 11, 9), k, d, p, s)
+    f = lambda x: F.fold(x, (11, 9), k, d, p, s)
+    means_the_same(f, columns)
+    ops = {n.op for n in load_torch(Apply(f).eval(), (columns,)).nodes()}
+    assert ops <= {"input", "const", "reshape", "transpose", "slice", "pad", "add"}, ops
+
+
+def test_folds_of_images_of_any_size():
+    f = Apply(lambda x: F.fold(F.unfold(x, (3, 2), padding=1, stride=(1, 2)), x.shape[-2:], (3, 2), padding=1, stride=(1, 2))).eval()
+    sizes = {0: torch.export.Dim("n", min=1, max=4), 2: torch.export.Dim("h", min=3, max=32)}
+    program = autocomp.optimize(torch.export.export(f, (drawn(2, 3, 9, 8),), dynamic_shapes=((sizes,),)), cache=False)
+    for shape in ((1, 3, 3, 8), (4, 3, 32, 8), (2, 3, 10, 8)):
+        x = drawn(*shape)
+        torch.testing.assert_close(program(x), f(x))

@@ -1,7 +1,8 @@
 """ATen operators that sum what overlapping windows give each place: col2im, and the gradients of pools.
 
-Along an axis, place i is in the windows of which `sources[i]` are the numbers. Their sum is a look-up in a table that is known when the
-model is read and a reduction, so each place is computed once and nothing is written at indices.
+Windows whose places are one after the other (col2im) are sums of padded slices. Of others, along an axis, place i is in the windows of
+which `sources[i]` are the numbers. Their sum is a look-up in a table that is known when the model is read and a reduction, so each place
+is computed once and nothing is written at indices.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from autocomp.budget import check_table
 from autocomp.frontends.torch.call import Call, per_axis, row
 from autocomp.frontends.torch.pooling import adaptive_spans
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, I64, SHORT_FLOATS
+from autocomp.ir.sizes import linear, product, quotient, size_of, summed, total
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, Dim
 
 Sources = list[list[int]]
 
@@ -76,14 +78,57 @@ def _sizes(c: Call, x: Node, n: int) -> tuple[int, ...]:
 
 @row("col2im")
 def _col2im(c: Call, x: Node, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Node:
-    """Columns [.., channels * k0 * k1, windows] -> an image to which each window is added."""
+    """Columns [.., channels * k0 * k1, windows] -> an image to which each window is added: axis by axis a sum of padded slices."""
     assert c.out is not None
-    _sizes(c, x, 2)
     k, d, p, s = (per_axis(2, v) for v in (kernel, dilation, padding, stride))
-    out = [(n + 2 * b - e * (a - 1) - 1) // f + 1 for n, a, e, b, f in zip(size, k, d, p, s)]
+    out = [size_of(quotient(summed([(linear(n), 1)], 2 * b - e * (a - 1) - 1 + f), f)) for n, a, e, b, f in zip(size, k, d, p, s)]
     y = c.op("reshape", _wide(c, x), shape=(*c.out.shape[:-2], *k, *out))
-    places = [v for j in range(2) for v in (_windows(size[j], out[j], k[j], s[j], p[j], d[j]), np.asarray(size[j]))]
-    return c.cast(_overlapped(c, y, places), x.type.dtype)
+    lead = y.type.rank - 4
+    for j in range(2):  # [.., k0, k1, o0, o1] -> [.., k1, n0, o1] -> [.., n0, n1]
+        y = _added(c, y, lead, lead + 2, s[j], d[j], p[j], size[j])
+    return c.cast(y, x.type.dtype)
+
+
+def _added(c: Call, x: Node, taps: int, windows: int, stride: int, dilation: int, pad: int, n: Dim) -> Node:
+    """[.., k, .., o, ..] -> [.., .., n, ..]: element a of window w is added at w * stride + a * dilation - pad of n places. Places are
+    pairs (place // stride, place % stride): elements that lie one behind the other, `stride` of them, are one slice, shifted by whole
+    pairs."""
+    k = int(x.type.shape[taps])  # type: ignore[arg-type]
+    if dilation > 1 and stride > 1:  # with zeros for the elements that are left out
+        shape = x.type.shape
+        x = _padded(c, c.op("reshape", x, shape=(*shape[: taps + 1], 1, *shape[taps + 1 :])), taps + 1, 0, dilation - 1)
+        x = c.op("reshape", x, shape=(*shape[:taps], k * dilation, *shape[taps + 1 :]))
+        k, dilation = k * dilation, 1
+    group = stride if dilation == 1 else 1
+    count = -(-k // group)
+    x = _padded(c, x, taps, 0, count * group - k)
+    terms = []
+    for q in range(count):
+        term = _cut(c, x, taps, q * group, (q + 1) * group)
+        terms.append(_padded(c, term, windows, q * dilation, (count - 1 - q) * dilation))
+    y = terms[0]
+    for term in terms[1:]:
+        y = c.op("add", y, term)
+    rank = y.type.rank  # the places within a pair behind the pairs
+    y = c.op("transpose", y, perm=(*(a for a in range(windows + 1) if a != taps), taps, *range(windows + 1, rank)))
+    shape = y.type.shape
+    covered = product((shape[windows - 1], group))
+    y = c.op("reshape", y, shape=(*shape[: windows - 1], covered, *shape[windows + 1 :]))
+    y = _padded(c, y, windows - 1, 0, max(0, stride - 1 - pad))  # places that no window reaches
+    return _cut(c, y, windows - 1, pad, total([(n, 1)], pad))
+
+
+def _padded(c: Call, x: Node, axis: int, lo: int, hi: int) -> Node:
+    at = lambda v: tuple(v if k == axis else 0 for k in range(x.type.rank))
+    return c.op("pad", x, lo=at(lo), hi=at(hi), value=0.0) if lo or hi else x
+
+
+def _cut(c: Call, x: Node, axis: int, start: int, limit: Dim) -> Node:
+    if start == 0 and limit == x.type.shape[axis]:
+        return x
+    starts = tuple(start if k == axis else 0 for k in range(x.type.rank))
+    limits = tuple(limit if k == axis else d for k, d in enumerate(x.type.shape))
+    return c.op("slice", x, starts=starts, limits=limits, steps=(1,) * x.type.rank)
 
 
 def _wide(c: Call, x: Node) -> Node:
