@@ -62,7 +62,8 @@ from autocomp.ir.sizes import total
 from autocomp.ir.types import BF16, DTYPES, FLOATS_8, Dim, Sym, TensorType, can_be_named
 
 DTYPE = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3",
-         "float8_e5m2": "f8e5m2", "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8"}  # fmt: skip
+         "float8_e5m2": "f8e5m2", "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
+         "uint16": "u16", "uint32": "u32", "uint64": "u64"}  # fmt: skip
 
 
 NUMBERS = ("tril", "triu")  # operators whose arguments that are sizes are numbers to compute with
