@@ -10,6 +10,7 @@ from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.reference import evaluate
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
+from torch import distributions as D  # noqa: E402, N812
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
@@ -574,3 +575,44 @@ def test_a_branch_behind_a_loop():
     for n in (0, 3, 8):
         x = torch.rand(5)
         torch.testing.assert_close(program(x, torch.tensor(n)), Loop()(x, torch.tensor(n)))
+
+
+class Policy(nn.Module):
+    """What a policy's head computes, by torch.distributions, which ask whether the elements of their arguments are valid."""
+
+    def __init__(self, checked=None):
+        super().__init__()
+        self.checked, self.of = checked, nn.Linear(6, 8)
+
+    def forward(self, x, action):
+        mean, logits = self.of(x).split([3, 5], -1)
+        normal = D.Independent(D.Normal(mean, mean.abs() + 0.1, validate_args=self.checked), 1)
+        choice, tail = D.Categorical(logits=logits), D.StudentT(mean.abs() + 2, mean)
+        return normal.log_prob(action), choice.log_prob(logits.argmin(-1)), choice.entropy(), tail.log_prob(action)
+
+
+def test_distributions_do_not_ask_whether_their_arguments_are_valid():
+    x, action = R(4, 6), R(4, 3)
+    module = Policy().eval()
+    program = autocomp.optimize(module, example_inputs=(x, action), cache=False)
+    for got, want in zip(program(x, action), module(x, action), strict=True):
+        torch.testing.assert_close(got, want)
+    with pytest.raises(ValueError, match="to satisfy the constraint"):  # but in calls of torch's own
+        D.Normal(x, -x.abs())
+
+
+def test_a_choice_by_elements_is_refused_with_the_line_that_asks():
+    with pytest.raises(ModelError, match=r"Policy, test_torch.py:\d+ in forward `normal = .*`: torch cannot export it"):
+        load_torch(Policy(checked=True).eval(), (R(4, 6), R(4, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+def test_unsigned_integers(dtype):
+    of = getattr(torch, dtype)
+    x = (torch.arange(12) * 5449 - 3).reshape(3, 4).to(of)  # some wrap around
+    f = Apply(lambda x, i: (x.to(torch.float32) / 8, x.to(torch.int64), x.reshape(-1)[i], (x.to(torch.float64) - 2).relu().to(x.dtype),
+                            torch.cat([x, x]), x == x[0]))  # fmt: skip
+    xs = (x, torch.tensor([3, 0, 11]))
+    got = autocomp.optimize(f.eval(), example_inputs=xs, cache=False)(*xs)
+    for a, b in zip(got, f(*xs), strict=True):
+        assert a.dtype == b.dtype and torch.equal(a, b)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import lru_cache, partial
+from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from autocomp.errors import ModelError, UnsupportedOp
@@ -49,7 +51,7 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
                 raise ModelError(f"torch does not know which tensors a {unknown[1]} holds, which is an {unknown[2]}", where=name,
                                  hint=f"torch.export.register_dataclass({unknown[1]}), or register_pytree_node of torch.utils._pytree, "
                                       "once before") from e  # fmt: skip
-            raise ModelError(f"torch cannot export it: {_first_line(e)}", where=name,
+            raise ModelError(f"torch cannot export it: {_first_line(e)}", where=f"{name}{_own_line(e)}",
                              hint="torch.export.export(module, example_inputs) shows torch's own report; torch.compile(module, "
                                   "backend='autocomp') takes much that it does not") from e  # fmt: skip
     for w in said:
@@ -88,16 +90,17 @@ def _tried(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any
     torch says of its export then names the module's own lines."""
     import torch
 
-    try:
-        return _traced(module, examples, named)
-    except UnsupportedOp:
-        raise
-    except Exception:
-        pass
-    try:
-        return torch.export.export(module, examples, named, strict=True)
-    except Exception:
-        return None
+    with _traceable():
+        try:
+            return _traced(module, examples, named)
+        except UnsupportedOp:
+            raise
+        except Exception:
+            pass
+        try:
+            return torch.export.export(module, examples, named, strict=True)
+        except Exception:
+            return None
 
 
 def _transforms(program: Any) -> bool:
@@ -136,13 +139,15 @@ def _traced(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> An
 @contextmanager
 def _traceable() -> Iterator[None]:
     """While torch traces, last states of an LSTM have the shape of the first ones (torch up to 2.12 traces layers that are not oneDNN's
-    with one dimension more, `hx.squeeze(1)` behind `unsqueeze(0)` in torch/_decomp/decompositions.py, and every shape behind is wrong), and
-    layers of nn.Transformer do not ask whether the elements of their mask are those of a causal one, which is a hint alone."""
+    with one dimension more, `hx.squeeze(1)` behind `unsqueeze(0)` in torch/_decomp/decompositions.py, and every shape behind is wrong),
+    layers of nn.Transformer do not ask whether the elements of their mask are those of a causal one, which is a hint alone, and
+    torch.distributions does not ask whether its arguments are valid, as under torch.compile (one asked for by validate_args=True does)."""
     from importlib import import_module
 
     decompositions: Any = import_module("torch._decomp.decompositions")
     transformer: Any = import_module("torch.nn.modules.transformer")
-    layer, asked = decompositions.one_layer_lstm, transformer._detect_is_causal_mask
+    distribution: Any = import_module("torch.distributions").Distribution
+    layer, asked, checked = decompositions.one_layer_lstm, transformer._detect_is_causal_mask, distribution._validate_args
 
     def shaped(x: Any, hidden: Any, *args: Any, **kwargs: Any) -> Any:
         out, states = layer(x, hidden, *args, **kwargs)
@@ -150,10 +155,11 @@ def _traceable() -> Iterator[None]:
 
     decompositions.one_layer_lstm = shaped
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    distribution._validate_args = False
     try:
         yield
     finally:
-        decompositions.one_layer_lstm, transformer._detect_is_causal_mask = layer, asked
+        decompositions.one_layer_lstm, transformer._detect_is_causal_mask, distribution._validate_args = layer, asked, checked
 
 
 def _changed(module: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]], said: str) -> bool:
@@ -362,3 +368,9 @@ def place_of(node: Any) -> str:
 
 def _first_line(e: object) -> str:
     return next((line.strip() for line in str(e).splitlines() if line.strip()), type(e).__name__)
+
+
+def _own_line(e: object) -> str:
+    """The module's line at which torch gave up, where it says so: ", model.py:7 in forward `if x.sum() > 0:`"."""
+    said = re.search(r'The following call raised this error:\s+File "([^"]+)", line (\d+), in (\w+)(?:\n[ \t]+(\S.*))?', str(e))
+    return f", {Path(said[1]).name}:{said[2]} in {said[3]}" + (f" `{shorten(said[4], 100)}`" if said[4] else "") if said else ""
