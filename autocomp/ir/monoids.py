@@ -83,7 +83,8 @@ def identity(fn: str, dtype: DType) -> float | int | bool:
     if dtype == BOOL:
         return fn == "min"
     if dtype.is_float:
-        return float("-inf") if fn == "max" else float("inf")
+        endless = bool(np.isinf(np.float64("inf").astype(dtype.numpy)))  # not f8e4m3, in which it would be NaN
+        return (float("-inf") if fn == "max" else float("inf")) if endless else bound(fn, dtype)
     info = np.iinfo(dtype.numpy)
     return int(info.min if fn == "max" else info.max)
 

@@ -19,13 +19,14 @@ from autocomp.budget import check_table
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.affine import Aff, aff
 from autocomp.ir.body import Axis, Comprehension, Const, Expr, Index, Map, Read, Reduce
+from autocomp.ir.monoids import identity
 from autocomp.ir.node import Attrs
 from autocomp.ir.ops.contractions import contracted, widened
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
 from autocomp.ir.scalar import accumulator
 from autocomp.ir.sizes import linear, quotient, size_of, summed
-from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, Dim, DType, Sym, TensorType
+from autocomp.ir.types import F32, I64, SHORT_FLOATS, SHORT_NUMPY, Dim, DType, Sym, TensorType, dtype_of
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -248,12 +249,12 @@ def _pool_infer(name: str) -> Callable[[Types, Attrs], TensorType]:
     return infer
 
 
-def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
+def _pool_reference(combine: Any, fill: Callable[[DType], Any]) -> Callable[[Arrays, Attrs, TensorType], np.ndarray]:
     def reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
         x = xs[0].astype(np.float32) if xs[0].dtype in SHORT_NUMPY else xs[0]
         spatial = split(out, a["layout"])[2]
         y: Any = None
-        for _, patch in _patches(x, a, a["window"], spatial, fill(x.dtype)):
+        for _, patch in _patches(x, a, a["window"], spatial, fill(out.dtype)):
             y = patch.copy() if y is None else combine(y, patch)
         y = np.moveaxis(y, 1, -1) if a["layout"] == "nhwc" else y
         return y if xs[0].dtype == np.float64 else y.astype(out.dtype.numpy)
@@ -261,15 +262,13 @@ def _pool_reference(combine: Any, fill: Callable[[np.dtype], Any]) -> Callable[[
     return reference
 
 
-def _pool_meaning(monoid: str, fill: Callable[[np.dtype], Any]) -> Callable[[Types, Attrs, TensorType], Comprehension]:
+def _pool_meaning(monoid: str, fill: Callable[[DType], Any]) -> Callable[[Types, Attrs, TensorType], Comprehension]:
     def meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
         n_, c_, spatial = split(out, a["layout"])
         places = tuple(Axis(f"i{2 + j}", d) for j, d in enumerate(spatial))
         taps = tuple(Axis(f"r{j}", d) for j, d in enumerate(a["window"]))
         index, guard = _positions(t[0], a, places, taps)
-        read = Read(
-            t[0].dtype, 0, join(aff("i0"), aff("i1"), index, a["layout"]), guard, float(fill(t[0].dtype.numpy)) if guard else 0.0
-        )
+        read = Read(t[0].dtype, 0, join(aff("i0"), aff("i1"), index, a["layout"]), guard, float(fill(t[0].dtype)) if guard else 0.0)
         axes = join(Axis("i0", n_), Axis("i1", c_), places, a["layout"])
         wide = F32 if monoid == "sum" and out.dtype in SHORT_FLOATS else out.dtype
         from autocomp.ir.body import Map
@@ -280,17 +279,13 @@ def _pool_meaning(monoid: str, fill: Callable[[np.dtype], Any]) -> Callable[[Typ
     return meaning
 
 
-def _lowest(d: np.dtype) -> Any:
-    return np.iinfo(d).min if d.kind in "iu" else -np.inf
-
-
 register(
     Op(
         "maxpool",
         (1, 1),
         _pool_infer("maxpool"),
-        _pool_reference(np.maximum, _lowest),
-        _pool_meaning("max", _lowest),
+        _pool_reference(np.maximum, lambda d: identity("max", d)),
+        _pool_meaning("max", lambda d: identity("max", d)),
         attrs={**WINDOW, "window": ...},
         doc="largest element of each window",
     )
@@ -327,7 +322,7 @@ def _index_meaning(t: Types, a: Attrs, out: TensorType) -> Comprehension:
     taps = tuple(Axis(f"r{j}", d) for j, d in enumerate(a["window"]))
     index, guard = _positions(t[0], a, places, taps)
     here = (aff("i0"), aff("i1"), *index)
-    read = Read(t[0].dtype, 0, here, guard, float(_lowest(t[0].dtype.numpy)) if guard else 0.0)
+    read = Read(t[0].dtype, 0, here, guard, float(identity("max", t[0].dtype)) if guard else 0.0)
     steps = _steps(t[0], a)
     flat: Expr = Index(I64, sum((i * k for i, k in zip(here, steps)), Aff()))
     if any(a["lo"]):  # padding before a window's first element has that one's number: where all are the lowest, it is the answer
@@ -348,7 +343,7 @@ def _index_reference(xs: Arrays, a: Attrs, out: TensorType) -> np.ndarray:
                   for k, (d, s) in enumerate(zip(xs[0].shape, _steps(t, a))))  # fmt: skip
     best = at = None
     spatial = out.shape[2:]
-    values = _patches(xs[0], a, a["window"], spatial, _lowest(xs[0].dtype))  # type: ignore[arg-type]
+    values = _patches(xs[0], a, a["window"], spatial, identity("max", dtype_of(xs[0])))  # type: ignore[arg-type]
     places = _patches(np.broadcast_to(numbers, xs[0].shape), a, a["window"], spatial, np.iinfo(np.int64).max)  # type: ignore[arg-type]
     for (_, v), (_, i) in zip(values, places):
         if best is None:
