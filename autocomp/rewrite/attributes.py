@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -55,12 +56,19 @@ def number(rng: Rng, dtype: DType, more: Sequence[float] = ()) -> float:
             if dtype.bits == 8:
                 tiny, most = 2.0**-6, 448.0
             return float(pick(rng, (tiny, tiny / 4, -tiny / 4, tiny / 2, most, most / 2, tiny * 8, np.inf, -np.inf, np.nan)))
-        return float(pick(rng, (*NUMBERS, *more)))
+        return float(pick(rng, (*NUMBERS, *more, *between(more))))
     if dtype == BOOL:
         return float(pick(rng, (0, 1)))
     low, high = limits(dtype)
-    values = [v for v in (0, 1, 2, 3, 7, 8, 16, 100, -1, -3, low, high, *map(int, (m for m in more if abs(m) < 2**31))) if low <= v <= high]
+    near = (int(m) for m in (*more, *between(more)) if abs(m) < 2**31)
+    values = [v for v in (0, 1, 2, 3, 7, 8, 16, 100, -1, -3, low, high, *near) if low <= v <= high]
     return float(pick(rng, values))
+
+
+def between(numbers: Sequence[float]) -> tuple[float, ...]:
+    """Numbers beside those of a rule and half way between them: where a condition holds for a range, both ends are not all of it."""
+    near = (v for m in numbers for v in (m * 0.97, m * 1.03, m - 1, m + 1))
+    return (*near, *((a + b) / 2 for a, b in pairwise(sorted(numbers))))
 
 
 def limits(dtype: DType) -> tuple[int, int]:

@@ -15,10 +15,10 @@ import numpy as np
 from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.ops import OPS
-from autocomp.ir.types import BOOL, F32, TensorType
+from autocomp.ir.types import BOOL, DTYPES, F32, DType, TensorType
 from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides
 from autocomp.rewrite.draw import Drawer
-from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FULL, LOOSE_KINDS, NORMAL, WHOLE
+from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FAINT, FULL, LARGEST, LOOSE_KINDS, NORMAL, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
@@ -36,7 +36,9 @@ PLACES = frozenset({"reduce_argmax", "reduce_argmin", "maxpool_index", "topk", "
 SUMS = frozenset({"reduce_sum", "cumsum", "sum_at", "sumpool", "matmul", "einsum", "conv"})
 FAR, FAR_FORMS = 2**17 + 4401, 4  # an extent whose places u16 does not hold, nor f32 the sum of as many bytes; on how many forms
 FARTHEST = 2**24 + 1  # so many truth values have no sum in f32
+PAIRS = 6  # sets of large values, of which few overflow on one side alone
 LONG, LONG_DRAWS = 256, 4  # an extent that 8 bits count to 0, and how often it is tried
+FLOATS = tuple(d for d in DTYPES.values() if d.is_float)
 TINY = ((), (1,), (2,), (1, 2), (2, 1), (2, 2))
 NO_INSTANCE = (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError)
 
@@ -136,7 +138,7 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _of_other_forms(rule, shown, kept)
     sized = ((bindings, WHOLE) for bindings in _resized(forms, SIZED * samples))
-    for k, (bindings, kind) in enumerate(chain(sized, _far(rule, forms))):
+    for k, (bindings, kind) in enumerate(chain(sized, _of_kinds(forms, kinds), _far(rule, forms))):
         if current().over:
             break
         try:
@@ -186,7 +188,7 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
     ranks: dict[str, tuple[dict[str, Any], dict[str, TensorType]]] = {}
     for form in forms:
         given = dict(form.bindings)
-        types = {k: t for k, v in given.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
+        types = _types(given)
         ranks.setdefault(repr([(k, types[k].rank if k in types else v) for k, v in sorted(given.items())]), (given, types))
     chosen = sorted(ranks.values(), key=lambda form: sum(t.rank for t in form[1].values()))
     for k, (given, types) in enumerate(chosen):
@@ -207,6 +209,31 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
                 yield _of_shapes(given, types, [tuple(LONG if d == long else 1 for d in t.shape) for t in types.values()])
 
 
+def _of_kinds(forms: list[Example], kinds: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Each kind of values in each type of floats, of which few pairs are drawn: on the forms in turn, as they are or with extents of 2 (two
+    large terms, whose sum has one order)."""
+    given = [(bindings, types) for bindings in (dict(form.bindings) for form in forms) if (types := _types(bindings))]
+    for k, (dtype, kind) in enumerate(product(FLOATS, kinds) if given else ()):
+        bindings, types = given[k % len(given)]
+        retyped = {name: _retyped(v, dtype) for name, v in bindings.items()}
+        pairs = _of_shapes(retyped, _types(retyped), [tuple(min(d, 2) for d in t.shape) for t in types.values()])  # type: ignore[type-var, misc]
+        yield from ((some, kind) for some in ((pairs,) * PAIRS if kind == LARGEST else (pairs if k % 4 == 0 else retyped,)))
+
+
+def _types(bindings: Mapping[str, Any]) -> dict[str, TensorType]:
+    """Of tensors, and of numbers as tensors."""
+    return {k: t for k, v in bindings.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
+
+
+def _retyped(v: Any, dtype: DType) -> Any:
+    """A tensor of floats, or a number, of another type of floats; all else as it is."""
+    t = v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None
+    if t is None or not t.dtype.is_float:
+        return v
+    new = TensorType(dtype, t.shape)
+    return replace(v, type=new) if isinstance(v, Uniform) else f"{new}{CONSTANT if v.endswith(CONSTANT) else ''}"
+
+
 def _far(rule: Rule, forms: list[Example]) -> Iterator[tuple[dict[str, Any], str]]:
     """Instances with one axis so long that the number of a place on it is none of bytes, of short integers or of halves, where a rule casts
     and computes places; and that the sum of as many bytes, or truth values, has no place in a type, where it casts and sums."""
@@ -222,7 +249,8 @@ def _far(rule: Rule, forms: list[Example]) -> Iterator[tuple[dict[str, Any], str
             left, right = ({n.type.dtype for n in below(side) if n.op in SUMS} for side in (x.left, x.right()))
             if left == right:
                 continue
-            yield from ((bindings, FULL) for bindings in _long([form], FAR))
+            values = (FULL, FAINT) if any(t.is_float for t in left ^ right) else (FULL,)
+            yield from ((bindings, kind) for bindings in _long([form], FAR) for kind in values)
             if k == 0 and F32 in left ^ right and any(n.type.dtype == BOOL for n in x.nodes.values()):
                 yield from ((bindings, FULL) for bindings in islice(filter(partial(_folds, rule), _long([form], FARTHEST)), 1))
 
@@ -241,7 +269,7 @@ def _long(forms: list[Example], extent: int) -> Iterator[dict[str, Any]]:
         for name, shape in given.items():
             if isinstance(shape, (tuple, list)) and shape and all(isinstance(d, int) and d > 0 for d in shape):
                 yield {**given, name: (extent, *(1 for _ in shape[1:]))}
-        types = {k: t for k, v in given.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
+        types = _types(given)
         for name, t in types.items():
             for k in range(t.rank):
                 shapes = [tuple(extent if (n, j) == (name, k) else 1 for j in range(u.rank)) for n, u in types.items()]
@@ -253,7 +281,7 @@ def _long(forms: list[Example], extent: int) -> Iterator[dict[str, Any]]:
 
 def _smallest(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str, found: str) -> str:
     """The counterexample of an instance as small as one that has it: each extent, where it stands, as 1, 2 or 3."""
-    types = {k: t for k, v in bindings.items() if (t := v.type if isinstance(v, Uniform) else type_of(v) if isinstance(v, str) else None)}
+    types = _types(bindings)
     given, again = dict(bindings), True
     while again:
         again = False

@@ -15,6 +15,7 @@ from functools import lru_cache
 from math import prod, sqrt
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from autocomp.errors import ModelError
@@ -27,6 +28,7 @@ from autocomp.ir.types import DTYPES, F8E4M3, F64, DType
 from autocomp.rewrite.attributes import limits
 from autocomp.rewrite.expr import Call, Ref
 from autocomp.rewrite.feeds import (
+    ALIKE,
     DENSE,
     DYADIC,
     HALVES,
@@ -56,6 +58,8 @@ SHIFTS, DIVISIONS = ("shl", "shr"), ("idiv", "floordiv", "mod", "fmod")
 STEADY = (NORMAL, LARGE, POSITIVE)
 STEPS = frozenset({"floor", "ceil", "round", "trunc", "sign", "mod", "fmod", "floordiv", "idiv", "reduce_argmax", "reduce_argmin",
                    "maxpool_index", "topk", "radix_topk"})  # fmt: skip
+FOLDS = ("reduce_sum", "reduce_prod", "cumsum", "cumprod")  # two terms of them have one order, and no product is fused into them
+ADDING = frozenset({"add", "sub", "mod", "fmod", "silu", "softplus", "gelu", "gelu_tanh", "mish", "expm1", "pow"})
 ZERO_OF_TWO = frozenset({"max", "min", "relu"})  # which zero they give of zeros of both signs is not said
 ZEROS_EITHER_WAY = frozenset({"sign", "mod", "fmod", "pow"})  # nor which one these give
 
@@ -77,7 +81,8 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
     exact, least = x.rule.exact, _least(x) if kind == TINY else {}
     for attempt in range(3):
         rng = np.random.default_rng((seed, attempt)) if attempt else np.random.default_rng(seed)
-        fed = defined(rng, x.left, feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact, least))
+        fed = feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact, least, _power(rng, x.left) if kind == ALIKE else 0)
+        fed = defined(rng, x.left, in_range(rng, x.left, fed) if attempt == 1 else fed)
         try:
             lefts = values(x.left, fed)
             break
@@ -118,6 +123,50 @@ def defined(rng: np.random.Generator, left: Node, fed: dict[str, np.ndarray]) ->
         else:
             fed[name] = np.where(v == 0, np.ones((), v.dtype), v)
     return fed
+
+
+def in_range(rng: np.random.Generator, left: Node, fed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Values with those of floats that are cast to an integer type such that it holds them: all over its range, and at its ends."""
+    for n in below(left):
+        if n.op != "cast" or not n.type.dtype.is_int or not n.inputs[0].type.dtype.is_float:
+            continue
+        low, high = limits(n.type.dtype)
+        for i in below(n):
+            if i.op in ("input", "param") and i.type.dtype.is_float:
+                v = fed[str(i.attrs["name"])]
+                some = np.where(rng.random(v.shape) < 0.5, rng.uniform(low, high, v.shape), rng.choice((low, high // 2 + 1, high), v.shape))
+                with np.errstate(all="ignore"):
+                    held = some.astype(v.dtype).astype(np.float64)
+                fed[str(i.attrs["name"])] = np.where((held >= low) & (held <= high), held, 1.0).astype(v.dtype)
+    return fed
+
+
+def _power(rng: np.random.Generator, left: Node) -> int:
+    """Of two: a magnitude for all values, of the type with the least range that is computed."""
+    types = {n.type.dtype for n in below(left) if n.type.dtype.is_float}
+    info = min((ml_dtypes.finfo(d.numpy) for d in types), key=lambda i: i.maxexp, default=ml_dtypes.finfo(np.float32))
+    return int(rng.integers(int(info.minexp) + 2, int(info.maxexp) - 1))
+
+
+def _clear(x: Instance, fed: Mapping[str, np.ndarray]) -> bool:
+    """Whether the left side stays in the range of its types also where all values are ROOM times as large, or as small."""
+    nodes = [n for n in below(x.left) if n.type.dtype.is_float]
+    if any(n.type.dtype.bits == 8 for n in nodes):
+        return False
+    room = 16.0 if any(n.type.dtype.numpy == np.float16 for n in nodes) else 4096.0
+    zeros = []
+    for by in (1.0, room, 1 / room):
+        with np.errstate(all="ignore"):
+            other = {k: (v.astype(np.float64) * by).astype(v.dtype) if v.dtype.kind not in "iub" else v for k, v in fed.items()}
+        try:
+            found = values(x.left, other)
+        except Undefined:
+            return False
+        magnitudes = [np.abs(_double(found[id(n)])) for n in nodes]
+        if not all(np.isfinite(v).all() and ((v == 0) | (v >= normal(n.type.dtype))).all() for n, v in zip(nodes, magnitudes)):
+            return False
+        zeros.append([v == 0 for v in magnitudes])
+    return all(np.array_equal(a, b) for other in zeros[1:] for a, b in zip(zeros[0], other, strict=True))
 
 
 def _least(x: Instance) -> dict[str, float]:
@@ -183,6 +232,10 @@ def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | N
         return v.astype(n.type.dtype.numpy)
 
 
+def _zero_either_way(n: Node) -> bool:
+    return n.op in ZEROS_EITHER_WAY or (n.op.startswith("scatter") and n.attrs.get("reduction") in ("max", "min"))
+
+
 def _with_zero(v: np.ndarray, args: Sequence[np.ndarray], zero: float) -> np.ndarray:
     """The larger or smaller of the operands (of one: of it and 0.0) `v`, where these are zeros of both signs `zero`."""
     signs = [(a == 0) & (np.signbit(a) == s) for a in (args if len(args) > 1 else (*args, np.zeros((), v.dtype))) for s in (False, True)]
@@ -225,13 +278,13 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     else:
         same = (p == q) | (np.isnan(p) & np.isnan(q))
     if x.rule.exact:
-        if floating and (p == 0).any() and not any(n.op in ZEROS_EITHER_WAY or _length(n) > 1 for n in both):
+        if floating and (p == 0).any() and not any(_zero_either_way(n) or _length(n) > 1 for n in both):
             same &= (p != 0) | _same_zero(x.left, right, fed)
         if same.all():  # most are, and what roundings may do takes longer to find out
             return ~same
         if kind == TIES and any(_length(n) > 1 and not n.op.startswith("reduce_") for n in both):
             return np.zeros(same.shape, bool)  # sums of products of far apart numbers, in another order
-        if kind == LARGEST and any(_length(n) > 1 for n in both):
+        if kind == LARGEST and any(_length(n) > (2 if n.op in FOLDS else 1) for n in both):
             return np.zeros(same.shape, bool)  # sums that overflow in one order
         if not floating or kind in DYADIC or not _sums_of_doubles(both):
             return ~same
@@ -240,6 +293,8 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
         return ~same & ~_close(x, right, lefts, p, q, fed)
     if same.all():
         return ~same
+    if kind == ALIKE and not _clear(x, fed):
+        return np.zeros(same.shape, bool)
     endless = all(n.type.dtype != F8E4M3 for n in both)  # where there is no infinity, NaN is what overflows
     steps = any(n.op in STEPS or (not n.type.dtype.is_float and any(i.type.dtype.is_float for i in n.inputs)) for n in both)
     if kind not in DYADIC and steps and (kind not in STEADY or any(n.type.dtype.is_float and n.type.dtype.bits < 32 for n in both)):
@@ -258,6 +313,8 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
         bad |= np.isnan(p) & ~np.isnan(q)
     if kind not in (LARGE, SCALED, SHIFTED, TINY) and not extreme:
         bad |= np.isinf(p) & (~lost | (p == -q))
+        if kind == SPECIAL and endless and not any(n.op in ADDING or _length(n) > 1 for n in below(right)):
+            bad |= np.isinf(p) & np.isnan(q)  # no infinities meet on the way
     return np.asarray(bad & ~same)
 
 
@@ -298,7 +355,8 @@ def _close(
         scale = float(max(finite, default=0.0))
         length = sum(_length(n) for n in nodes) + sum(map(_length, below(right)))
         least = normal(x.left.type.dtype) if flushed else _smallest(x.left.type.dtype)
-        limit = MOVED * moved + SAFETY * sqrt(length) * x.left.type.dtype.eps / 2 * scale + least
+        summed = min((n.type.dtype.eps for n in nodes if _length(n) > 1 and n.type.dtype.is_float), default=x.left.type.dtype.eps)
+        limit = MOVED * moved + SAFETY * (sqrt(length) * summed + x.left.type.dtype.eps) / 2 * scale + least
         return np.asarray(np.abs(p - q) <= limit)
 
 

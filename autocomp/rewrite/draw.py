@@ -33,7 +33,8 @@ from autocomp.rewrite.where import evaluate as value_of
 Rng = np.random.Generator
 SIZES = (1, 2, 3, 4, 5, 7, 6, 8, 11, 9)
 OF_DTYPE = frozenset({"dtype", "bytes", "is_int", "is_float", "widens"})
-COMMON = ("f64", "f32", "f64", "f32", "f16", "bf16", "i32", "i8", "u8", "i64", "u32", "bool", "i16", "u16", "u64")
+COMMON = ("f64", "f32", "f64", "f32", "f16", "bf16", "i32", "i8", "u8", "i64", "u32", "bool", "i16", "u16", "u64",
+          "f8e4m3", "f8e5m2")  # fmt: skip
 
 
 class Miss(Exception):
@@ -88,7 +89,7 @@ class Drawer:
                 for d in (DTYPES if mine else dict.fromkeys(COMMON))
                 if all(self._may(c, {name: Operand(TensorType(DTYPES[d], ()))}) for c in mine)
             ]
-            out[name] = tuple(d for d in (*COMMON, "f8e4m3", "f8e5m2") if d in left and (mine or d in COMMON)) or tuple(left or DTYPES)
+            out[name] = tuple(d for d in COMMON if d in left) or tuple(left or DTYPES)
         return out
 
     @kept_property
@@ -158,9 +159,11 @@ class Drawer:
 
     def _palette(self) -> Palette:
         rng = self.rng
-        near = [k for n in self.numbers for k in (int(n) - 1, int(n), int(n) + 1) if 10 <= k <= 40]
-        pool = (*SIZES, *near) if near and chance(rng, 0.5) else SIZES
-        if chance(rng, 0.35):  # all alike, or nearly: then whatever a rule confuses still has a type
+        near = [k for n in self.numbers for k in (int(n) - 1, int(n), int(n) + 1, 2 * int(n) + 1) if 10 <= k <= MOST]
+        pool = (*SIZES, *(k for k in near if k <= 40)) if near and chance(rng, 0.5) else SIZES
+        if (far := [k for k in near if k > 40]) and chance(rng, 0.3):  # one long axis, or few elements would be left for the others
+            pool = (pick(rng, far), 1, 2)
+        elif chance(rng, 0.35):  # all alike, or nearly: then whatever a rule confuses still has a type
             pool = pick(rng, ((1, 2), (2, 3), (2,), (3,), (1, 4)))
         extents = tuple(int(pick(rng, pool)) for _ in range(pick(rng, (1, 2, 2, 3, 3, 4))))
         first = next((self.dtypes[n] for n in self.names), COMMON)

@@ -15,9 +15,9 @@ from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
 SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST, FULL, DENSE = "shifted", "scaled", "edges", "ties", "tiny", "largest", "full", "dense"
-SMALL = "small"
+SMALL, ALIKE, FAINT = "small", "alike", "faint"
 EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY, LARGEST)
-LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY, SMALL)
+LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY, SMALL, ALIKE)
 HALVED = (4, 8, 11, 11, 24, 24)  # digits of f8e4m3, bf16, f16 and f32 with the one in front
 DYADIC = (WHOLE, HALVES)  # sums and products of a few of them are not rounded
 SPECIALS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0)
@@ -30,13 +30,16 @@ REACH = {"f16": (-8, 9), "f8e4m3": (-3, 4), "f8e5m2": (-6, 7)}  # of powers of t
 
 
 def feed(
-    rng: np.random.Generator, types: Mapping[str, TensorType], kind: str, exact: bool, least: Mapping[str, float] | None = None
+    rng: np.random.Generator, types: Mapping[str, TensorType], kind: str, exact: bool, least: Mapping[str, float] | None = None,
+    power: int = 0,
 ) -> dict[str, np.ndarray]:
     """One array for each tensor. Scaled: each by a power of two of its own, so that products in another order may overflow. Tiny: those of
-    `least` are not nearer to zero than that, or are zero, since a condition of the rule says so."""
+    `least` are not nearer to zero than that, or are zero, since a condition of the rule says so. Alike: magnitudes of 2^`power`."""
     out = {}
     for k, t in types.items():
         out[k] = array(rng, t, kind, exact)
+        if kind == ALIKE and t.dtype.is_float:
+            out[k] = (np.copysign(2.0**power * rng.uniform(1, 2, out[k].shape), out[k])).astype(t.dtype.numpy)
         if kind == SCALED and t.dtype.is_float:
             with np.errstate(all="ignore"):
                 out[k] = (out[k].astype(np.float64) * 2.0 ** rng.integers(*REACH.get(t.dtype.name, (-20, 21)))).astype(t.dtype.numpy)
@@ -83,7 +86,9 @@ def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind:
         return np.where(rng.random(shape) < 0.5, np.sign(x) * edges, x)
     if kind == LARGEST:  # twice these overflow, or just do not
         largest = np.sign(x) * float(ml_dtypes.finfo(dtype.numpy).max) * rng.choice((1.0, 0.75, 0.5, 0.25), shape)
-        return np.where(rng.random(shape) < density, largest, x)
+        return np.where(rng.random(shape) < 2 * density, largest, x)
+    if kind == FAINT:  # squares of them are less than the least number of the type, the sum of many is not
+        return np.full(shape, 1.5 * 2.0 ** (log2(float(ml_dtypes.finfo(dtype.numpy).smallest_subnormal)) // 2 - 2))
     if kind == SMALL and dtype.bits > 8:  # beside them 1 is large: what is added to it and taken off again has lost its digits
         return x * 2.0 ** rng.integers(-12, -7)
     if kind == TINY:

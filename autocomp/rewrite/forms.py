@@ -42,6 +42,8 @@ COUNTED = frozenset(
 )  # all of them are tried
 UNSIZED = frozenset({"rank", "value", "is_uniform", "is_constant", "dtype", "bytes", "sqrt", "abs", "len"})
 ORDERED = frozenset({"<", "<=", ">", ">=", "%", "//"})
+SIZED = frozenset({"dim", "shape", "elements", "product"})
+STEPPED = frozenset({"min", "max", "missing", "ceil_div", "round_up", "gcd", "power_of_two", "last_over"})  # of some sizes as of no others
 BROKEN = (ModelError, Unanswerable, TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError, ZeroDivisionError)
 State = Mapping[str, Any]  # what is bound: name -> Operand, or an attribute's value; `literal_key` -> type
 
@@ -69,7 +71,7 @@ def all_forms(rule: Rule) -> Forms:
     """Those of the largest ranks of which all could be made; where that is none (`why`), those that were made."""
     if why := endless(rule):
         return Forms(why=why)
-    sized = next((f"a condition compares sizes: {c}" for e in rule.where for c in walk(e) if _sized(c)), "")
+    sized = next((f"a condition compares sizes: {c}" for e in rule.where for c in walk(e) if _sized(c)), "") or _stepped(rule)
     made: dict[str, Instance] = {}
     more: list[Instance] = []
     cuts: list[tuple[int, int]] = []
@@ -164,6 +166,18 @@ def _sized(c: Expr) -> bool:
     sizes = any(isinstance(x, Call) and x.name not in UNSIZED for x in walk(c))
     numbers = any(isinstance(x, Lit) and x.value not in (0, 1, True, False) for a in c.args for x in (a,))
     return sizes and (c.op in ORDERED or (c.op in ("==", "!=", "in", "not in") and numbers))
+
+
+def _stepped(rule: Rule) -> str:
+    """What the right side computes from sizes that a few of them do not stand for: `min(dim(?x, 0), 128)`; "" where nothing is."""
+    assert rule.lhs is not None and rule.rhs is not None
+    shapes = {e.name for a in applications(rule.lhs) for k, e in a.attrs if k == "shape" and isinstance(e, Ref)}
+    for e in (e for a in applications(rule.rhs) for _, e in a.attrs):
+        for c in walk(e):
+            steps = (isinstance(c, Op) and c.op in ORDERED) or (isinstance(c, Call) and c.name in STEPPED)
+            if steps and any((isinstance(x, Call) and x.name in SIZED) or (isinstance(x, Ref) and x.name in shapes) for x in walk(c)):
+                return f"the right side is not of one form for all sizes: {c}"
+    return ""
 
 
 @dataclass
