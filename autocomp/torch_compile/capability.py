@@ -9,6 +9,7 @@ from typing import Any
 from autocomp.errors import AutocompError
 from autocomp.frontends.torch.complex_numbers import Pair
 from autocomp.frontends.torch.control import OPERATORS
+from autocomp.frontends.torch.dispatched import one_length
 from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.fragment import Fragment
 from autocomp.frontends.torch.sizes import is_size
@@ -61,6 +62,7 @@ class Trial:
         self.device, self.features, self.why = device, features, dict[Any, str]()
         # the same memory under another shape, and what the plan of a program for a CPU repeats
         self.without_kernels = ("regroup", "loop") if device.type == "cpu" else ("regroup",)
+        one_length(gm.graph.nodes)
         self.reader = Fragment("trial", gm)
         self._seen: set[Node] = set()
         self.again: set[Any] = set()

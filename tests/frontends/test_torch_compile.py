@@ -184,6 +184,17 @@ def test_gradients_through_attention_of_queries_without_keys():
     assert not [s for g in no_errors(before) for s in g.stayed if "attention" in s.op]
 
 
+def test_keys_and_values_of_a_cache_that_grows_have_one_length():
+    """Sizes that torch found to change from call to call are symbols of their own, and fused attention asks nothing of them."""
+    f = lambda q, k, v, new: nn.functional.scaled_dot_product_attention(q, torch.cat([k, new], 2), torch.cat([v, new * 2], 2))
+    fast, before = compiled(f), len(autocomp.report())
+    for n in (5, 9, 12):
+        q, new, k, v = (torch.randn(2, 3, m, 8) for m in (1, 1, n, n))
+        same(fast(q, k, v, new), f(q, k, v, new))
+    graphs = no_errors(before)
+    assert len(graphs) == 2 and not [s for g in graphs for s in g.stayed]
+
+
 def test_gradients_through_long_attention_stay_with_torch(monkeypatch):
     """Which stores no scores."""
     monkeypatch.setattr(attention_gradients, "STORED", 100)

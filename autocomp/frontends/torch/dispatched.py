@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from autocomp.frontends.torch.call import TABLE, Call, row
+from autocomp.frontends.torch.sizes import is_size
 from autocomp.ir.node import Node
 from autocomp.ir.types import BOOL
 
@@ -35,6 +37,18 @@ def _efficient(c: Call, q: Node, k: Node, v: Node, bias: Node | None, sums: bool
 def _cudnn(c: Call, q: Node, k: Node, v: Node, bias: Node | None, sums: bool, dropout: float = 0.0, is_causal: bool = False,
            debug: bool = False, scale: float | None = None) -> Any:  # fmt: skip
     return _attention(c, q, k, v, bias, dropout, is_causal, scale)
+
+
+def one_length(nodes: Iterable[Any]) -> None:
+    """Keys and values of fused attention have one length, which torch does not ask when it traces: of two symbols that are one number now
+    (two tensors of a cache that grows) it is made a guard of torch's, so that they are one symbol."""
+    for n in nodes:
+        if f"aten.{FUSED}" not in str(n.target) or "backward" in str(n.target):
+            continue
+        key, value = (x.meta["val"].shape[-2] for x in n.args[1:3])
+        open_sizes = [x.node for x in (key, value) if is_size(x)]
+        if open_sizes and all(s.has_hint() and not s.shape_env.frozen for s in open_sizes):
+            bool(key == value)  # torch asks its guards, or makes one
 
 
 # ---- nn.TransformerEncoderLayer, which is one operator where no gradient is asked for
