@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from math import prod
+from math import ceil, log2, prod
 
 from autocomp.cost.chip import F32
 from autocomp.cost.derived import constant, derived, made_by
@@ -54,8 +54,10 @@ def count(nodes: Sequence[Expr], free: Mapping[int, Set[str]], roles: Roles, axe
         if isinstance(e, Map):
             _map(out, e, points, id(e) in made)
         elif isinstance(e, Gather):
-            out.looked_up += points * (not isinstance(e.index[-1], Index))
             last = e.index[-1]
+            looked = not isinstance(last, Index)
+            out.looked_up += points * looked
+            out.calls, out.beside = out.calls + constant("npu_places") * looked, out.beside + (constant("npu_places") - 1) * points * looked
             along = sorted(n for n in last.index.names() if n in extent) if isinstance(last, Index) else []
             out.rows = (out.rows[0] + points, along[-1]) if along else out.rows
         elif isinstance(e, Contract):
@@ -100,6 +102,8 @@ def _instructions(e: Map) -> float:
     of = e.operands[0].dtype if e.operands else e.dtype
     if e.dtype == BOOL and len(e.operands) == 2 and of in (BOOL, I32):
         return constant("npu_truths") if of == BOOL else constant("npu_compared_words")
+    if e.fn == "where" and e.dtype == I32:
+        return constant("npu_chosen_words")
     return made_by(_made(e))
 
 
@@ -139,6 +143,7 @@ def _reduce(out: Operations, e: Reduce, points: int) -> None:
     out.calls, out.beside = out.calls + picked, out.beside + points * (picked - 1)
     if e.dtype == I32 and e.monoid in ("sum", "prod"):
         out.words, out.folds = out.words + points, out.folds + points
+        out.calls += constant("word_steps") * ceil(log2(max(2, _folds(e.axes))))  # half of the words at a time
     units = [SCALAR[fn].unit for fn in element_work(MONOIDS[e.monoid], e.part)]
     special = points * units.count("special")
     out.vector, out.special, out.steps = out.vector + points * units.count("vector"), out.special + special, out.steps + special

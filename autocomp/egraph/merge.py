@@ -6,6 +6,10 @@ A kernel's arguments are row-major memory, so an argument of shape [64, 56, 56] 
 dimensions with other axes merges those as well, and an outer axis may be a part of its dimension:
 
     y[g, c, h] = x[6*g + c, h] - s[g], s[g] = sum over d:6 k:9 of x[6*g + d, k]   ->   y[g, p] = x[54*g + p] - s[g], a sum over q:54
+
+or both axes walk one dimension:
+
+    y[9*c + h] = x[c, h]   over c:64 h:9   ->   y[p] = x[p]   over p:576
 """
 
 from __future__ import annotations
@@ -21,11 +25,12 @@ from autocomp.ir.types import Dim
 
 
 def merge_axes(k: Kernel, digits: bool = True) -> Kernel:
-    """The kernel with as few axes as its accesses allow (static extents only). `digits`: also outer axes that are a part of a dimension,
-    but in products, whose windows are found by the axes of their taps."""
-    digits = digits and not any(isinstance(e, Contract) for s in k.stores for e in postorder(s.value))
+    """The kernel with as few axes as its accesses allow (static extents only). `digits`: also outer axes that are a part of a dimension.
+    Not in products, whose windows are found by the axes of their taps; nor what walks one dimension there."""
+    product = any(isinstance(e, Contract) for s in k.stores for e in postorder(s.value))
+    digits = digits and not product
     while True:
-        step = next((m for pair in _pairs(k) if (m := _merged(k, *pair, digits)) is not None), None)
+        step = next((m for pair in _pairs(k) if (m := _merged(k, *pair, digits, not product)) is not None), None)
         if step is None:
             return k
         k = step
@@ -42,7 +47,7 @@ def _pairs(k: Kernel) -> Iterator[tuple[Axis, Axis]]:
                 yield a, b
 
 
-def _merged(k: Kernel, a: Axis, b: Axis, digits: bool) -> Kernel | None:
+def _merged(k: Kernel, a: Axis, b: Axis, digits: bool, within: bool) -> Kernel | None:
     """The kernel with axes a, b as one (named a), and so other pairs that walk the same dimensions; None where an access keeps them
     apart."""
     nodes = list(postorder(*(s.value for s in k.stores)))
@@ -55,6 +60,8 @@ def _merged(k: Kernel, a: Axis, b: Axis, digits: bool) -> Kernel | None:
     while True:
         found, known = dict(pairs), len(place)
         for tensor, index, _ in uses:
+            if within and tensor not in place and _within(index, found, extents):
+                continue
             outer = {x: d for d, i in enumerate(index) for x in i.names() if x in pairs}
             inner = {x for i in index for x in i.names() if x in pairs.values()}
             at = {place[tensor]} if tensor in place else set(outer.values())
@@ -105,6 +112,16 @@ def _pair(index: tuple[Aff, ...], d: int, shape: tuple[Dim, ...], extents: Mappi
     return (outer, inner) if (whole or part) and outer != inner and not any(i.names() & {outer, inner} for i in elsewhere) else None
 
 
+def _within(index: tuple[Aff, ...], pairs: Mapping[str, str], extents: Mapping[str, Dim]) -> bool:
+    """Whether an access has each pair that it has any axis of in one dimension, where the inner axis walks the steps of the outer one; at
+    least one pair."""
+    mine = {x: y for x, y in pairs.items() if any(i.names() & {x, y} for i in index)}
+    return bool(mine) and all(
+        sum(bool(i.names() & {x, y}) for i in index) == 1
+        and any(i.is_affine and i.coef(y) and i.coef(x) == i.coef(y) * int(extents[y]) for i in index)  # type: ignore[arg-type]
+        for x, y in mine.items())  # fmt: skip
+
+
 def _neighbours(axes: tuple[Axis, ...], pairs: Mapping[str, str]) -> bool:
     """Whether of each pair an axis list has both, one behind the other, or none."""
     names = [x.name for x in axes]
@@ -112,10 +129,18 @@ def _neighbours(axes: tuple[Axis, ...], pairs: Mapping[str, str]) -> bool:
                for outer, inner in pairs.items())  # fmt: skip
 
 
+def _one_axis(i: Aff, pairs: Mapping[str, str]) -> Aff:
+    """An index without inner axes, in whose steps the outer ones go."""
+    for x, y in pairs.items():
+        if c := i.coef(y) if y in i.names() else 0:
+            i = i - aff(x) * i.coef(x) - aff(y) * c + aff(x) * c
+    return i
+
+
 def _rebuilt(k: Kernel, pairs: Mapping[str, str], extents: Mapping[str, Dim], place: Mapping[str, int]) -> Kernel:
     def shorter(tensor: str, index: tuple[Aff, ...]) -> tuple[Aff, ...]:
-        if (d := place.get(tensor)) is None:
-            return index
+        if (d := place.get(tensor)) is None:  # both axes in one dimension, or none of them
+            return tuple(_one_axis(i, pairs) for i in index)
         outer = next(x for x in index[d].names() if x in pairs and index[d + 1] == aff(pairs[x]))
         return (*index[:d], (index[d] - aff(outer)) * int(extents[pairs[outer]]) + aff(outer), *index[d + 2 :])  # type: ignore[arg-type]
 

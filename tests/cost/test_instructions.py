@@ -12,6 +12,7 @@ from autocomp.simulate.program import simulated
 from tests.helpers.device_graphs import conv, graph
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no C++ compiler")
+KINDS = ("border", "functions", "bytes", "sums of bytes", "quotients", "running words", "first", "rows", "windows")
 MOST = 1.75  # times that price and model may be apart, both without the launch
 
 
@@ -26,6 +27,12 @@ def drawn(kind: str, seed: int) -> str:
         return graph(x, "%0 = tanh(x)\n%1 = mul(%0, x)")
     if kind == "bytes":
         return graph({"x": f"f32[{m}, {n}]"}, '%0 = mul(x, const(3.0, f32))\n%1 = round(%0)\n%2 = cast(%1, to="i8")')
+    if kind == "sums of bytes":
+        return graph({"x": f"i8[{m}, {n}]", "y": f"i8[{m}, {n}]"}, "%0 = add(x, y)\n%1 = mul(%0, y)")
+    if kind == "quotients":
+        return graph({"x": f"f32[{m}, {n}]", "y": f"f32[{m}, {n}]"}, "%0 = mod(x, y)")
+    if kind == "running words":
+        return graph({"x": f"i32[{m}, {n // 5}]"}, "%0 = cumsum(x, axis=1)")
     if kind == "first":
         return graph(x, "%0 = reduce_argmax(x, axes=[1])")
     if kind == "rows":
@@ -35,7 +42,7 @@ def drawn(kind: str, seed: int) -> str:
 
 
 @needs_compiler
-@pytest.mark.parametrize("kind", ["border", "functions", "bytes", "first", "rows", "windows"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_prices_are_what_the_model_says(kind: str) -> None:
     for seed in (1, 2):
         program = autocomp.optimize(drawn(kind, seed), target="ascend:910b1", without=["tiling/npu-scalar-*"], cache=False)

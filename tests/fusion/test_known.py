@@ -82,3 +82,18 @@ def test_what_walks_the_same_memory_in_other_axes_merges_too(height, axes):
     assert [a.extent for a in merged.axes] == axes
     (fold,) = parts(merged, Reduce)
     assert [a.extent for a in fold.axes] == ([42] if height == 7 else [2, 18])
+
+
+@pytest.mark.parametrize(("outer", "inner", "one"), [(9, 1, True), (11, 1, False), (18, 2, True), (9, 2, False)])
+def test_two_axes_that_walk_one_dimension_are_one(outer, inner, one):
+    """y[outer i + inner h] = x[i, h] over h:9: the inner axis walks the steps of the outer one, or rows lie apart."""
+    x, place = Load(F32, "x", (aff("i"), aff("h"))), aff("i") * outer + aff("h") * inner
+    args = Arg("x", TensorType(F32, (5, 9))), Arg("y", TensorType(F32, (200,)))
+    k = merge_axes(Kernel("k", "E", (Axis("i", 5), Axis("h", 9)), args[:1], args[1:], (Store("y", (place,), x),), "k"))
+    assert [a.extent for a in k.axes] == ([45] if one else [5, 9])
+    assert k.stores[0].index == ((aff("i") * inner,) if one else (place,))
+
+
+def test_weights_that_become_a_matrix_are_one_run():
+    text = "graph g\ninput w: f32[11, 63, 3, 3]\n%0 = reshape(w, shape=[1, 11, 567, 1])\n%1 = neg(%0)\noutput o = %1\n"
+    assert [a.extent for a in kernel(text, "ascend:950pr").axes] == [11 * 63 * 9]
