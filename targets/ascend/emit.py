@@ -51,7 +51,7 @@ def emit(p: TileProgram, chip: Chip, header: tuple[str, ...], directives: Collec
 def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tuple[Kernel, Planned]:
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
-    check_products(p)
+    check_products(p, chip)
     p = narrowed(named(replace(p, body=without_when(p.body))))
     if blocks.by_blocks(chip):
         blocks.check_blocks(p)
@@ -99,8 +99,8 @@ def past_l2(p: TileProgram, chip: Chip) -> tuple[str, ...]:
     return tuple(t.buffer for t in p.inputs if read_once(p, t, lambda a: str(trips(p, (a,)))))
 
 
-def check_products(p: TileProgram) -> None:
-    """Raises UnsupportedOp where no row of the table of matrix instructions has a product's types."""
+def check_products(p: TileProgram, chip: Chip) -> None:
+    """Raises UnsupportedOp where the table of matrix instructions has no row for a product's types, or the chip no rate."""
     without_scans(p, "ascend")
     types = {b.name: b.dtype.name for b in p.bufs}
     known = [list(row["types"]) for row in table()["matrix"]]
@@ -108,6 +108,9 @@ def check_products(p: TileProgram) -> None:
         if s.op == "mma" and [a := types[s.srcs[0]], b := types[s.srcs[1]], c := types[s.dst]] not in known:
             raise UnsupportedOp(f"no matrix instruction for {a} times {b} into {c}", where=p.name,
                                 hint=f"cube cores take {'; '.join(', '.join(k) for k in known)}")  # fmt: skip
+        if s.op == "mma" and a not in chip.matrix:
+            raise UnsupportedOp(f"the matrix unit of {chip.name} has no products of {a}", where=p.name,
+                                hint=f"`matrix` of its file has {', '.join(chip.matrix)}")  # fmt: skip
 
 
 def shares(p: TileProgram) -> Iterator[int]:

@@ -25,12 +25,13 @@ HEADER = "autocomp_maca.h"
 WAVE = 64  # lanes of a wave: AC_WAVE of the header, and the matrix instructions' layouts
 
 
-@lru_cache(maxsize=1)
-def instructions() -> tuple[tuple[Instruction, ...], Instruction]:
-    """Rows of instructions.yaml: matrix instructions, and products thread by thread."""
+@lru_cache(maxsize=8)
+def instructions(types: tuple[str, ...] | None = None) -> tuple[tuple[Instruction, ...], Instruction]:
+    """Rows of instructions.yaml: matrix instructions, of factors of some `types` where they are given, and products thread by thread."""
     table: dict[str, Any] = own_table("autocomp.targets.maca", "instructions.yaml")
     plain = read_instructions([{"name": "fma", "types": ["", "", ""], "call": "", **table["plain"]}])[0]
-    return read_instructions(table["matrix"]), plain
+    rows = [row for row in table["matrix"] if types is None or row["types"][0] in types]
+    return read_instructions(rows), plain
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class MacaTarget:
 
     @sizes_apart
     def _printed(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
-        matrix, plain = instructions()
+        matrix, plain = instructions(tuple(self.chip.matrix))
         out = emit(derive(kernel, schedule, short=True), schedule, self.chip, matrix, plain, header, (HEADER,), "maca", counted=True)
         check(out.text, self.chip.arch, out.name)
         return out
@@ -71,7 +72,7 @@ class MacaTarget:
         return list(self._planned(kernel, schedule).passes())
 
     def _planned(self, kernel: Kernel, schedule: Schedule) -> Printer:
-        matrix, plain = instructions()
+        matrix, plain = instructions(tuple(self.chip.matrix))
         return planned(derive(kernel, schedule, short=True), schedule, self.chip, matrix, plain, counted=True).printer
 
     def admit(self, kernel: Kernel, schedule: Schedule) -> frozenset[str]:

@@ -18,7 +18,7 @@ from autocomp.targets import load_target, manifests
 import autocomp
 from autocomp.errors import ChipError
 from autocomp.ir.schedule import Schedule
-from tests.helpers.device_graphs import GRAPHS, attention
+from tests.helpers.device_graphs import GRAPHS, attention, graph
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "targets.md").read_text(encoding="utf-8")
@@ -120,6 +120,17 @@ def test_a_chip_of_another_form_is_refused(target, base, change, says, tmp_path)
     path.write_text(yaml.safe_dump(change(yaml.safe_load((ROOT / "cost_models" / f"{base}.yaml").read_text()))))
     with pytest.raises(ChipError, match=re.escape(says)):
         load_target(f"{target}:{path}")
+
+
+@pytest.mark.parametrize(("target", "base", "call"), [("ascend", "ascend910b1", "ac_mmad("), ("maca", "c500", "ac_mma_bf16(")])
+def test_a_type_that_a_chips_matrix_unit_does_not_have_is_not_multiplied_by_it(target, base, call, tmp_path):
+    text = graph({"x": "bf16[40, 64]", "y": "bf16[64, 48]"}, "%0 = matmul(x, y)")
+    given = yaml.safe_load((ROOT / f"cost_models/{base}.yaml").read_text(encoding="utf-8"))
+    for types, has in ((given["matrix"], True), ({k: v for k, v in given["matrix"].items() if k != "bf16"}, False)):
+        chip = tmp_path / f"own{has}.yaml"
+        chip.write_text(yaml.safe_dump({**given, "name": "own", "matrix": types}), encoding="utf-8")
+        program = autocomp.optimize(text, target=f"{target}:{chip}")
+        assert any(call in s.text for s in program.printed.values()) == has
 
 
 def test_a_target_is_a_folder(tmp_path, monkeypatch):
