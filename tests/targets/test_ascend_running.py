@@ -48,3 +48,16 @@ def test_products_of_words_down_columns_fold_by_halves() -> None:
     assert "ac_halves_mul" in "".join(p.text for p in program.printed.values())
     with simulated(program):
         program.verify(seed=1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("fn", ["cummax", "cummin"])
+def test_extremes_of_words_are_of_parts(fn: str) -> None:
+    parts = [f"running/{fn}-of-words-in-parts-*"]
+    text = running(fn, "i32", (900, 260), 0)
+    with_parts, without = (autocomp.optimize(text, target="ascend:910b1", without=w, cache=False) for w in ([], parts))
+    assert with_parts.predicted < without.predicted / 4
+    small = autocomp.optimize(running(fn, "i32", (330, 40), 0, ", exclusive=True"), target="ascend:310p", cache=False)
+    assert len(small.kernels) > 1
+    with simulated(small):
+        small.verify(seed=1)
