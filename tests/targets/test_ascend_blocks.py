@@ -124,6 +124,14 @@ def test_tiles_with_borders_come_by_whole_blocks(dtype, tmp_path):
         program.verify(seed=fresh.seed())
 
 
+@needs_compiler
+def test_parameters_that_nobody_may_write_are_read(tmp_path):
+    program = autocomp.optimize(graph({"a": "f32[6, 37]"}, "%0 = exp(a)"), target="ascend:310p")
+    a = np.zeros((6, 37), "f4")
+    a.setflags(write=False)
+    assert np.all(AscendExecutor(program, tmp_path, blocks=2).run({"a": a})["out"] == 1)
+
+
 BORDER = graph({"a": "f32[20, 2]"}, "%0 = pad(a, lo=[0, 7], hi=[0, 40], value=1)")
 
 
