@@ -195,6 +195,13 @@ def test_keys_and_values_of_a_cache_that_grows_have_one_length():
     assert len(graphs) == 2 and not [s for g in graphs for s in g.stayed]
 
 
+def test_a_batch_of_as_many_as_there_are_heads():
+    """torch takes the two for one symbol, of which its guard says the value as that of `s**2 // s`."""
+    f = lambda q, k: torch.einsum("bthd,bshd->bhts", q, k) + torch.tensor([0.5, 0.25]).view(2, 1, 1)
+    (graph,) = check(f, torch.randn(2, 3, 2, 5), torch.randn(2, 7, 2, 5), dynamic=True)
+    assert not graph.stayed
+
+
 def test_gradients_through_long_attention_stay_with_torch(monkeypatch):
     """Which stores no scores."""
     monkeypatch.setattr(attention_gradients, "STORED", 100)

@@ -96,7 +96,8 @@ def _numbers(env: Any) -> dict[Any, Any]:
         if not isinstance(e, Eq) or not e.rhs.is_number or len(e.lhs.free_symbols) != 1 or e.lhs.is_symbol:
             continue
         (s,) = e.lhs.free_symbols
-        of = _exact(e.lhs, env).expand()
+        whole = whole_quotient(*e.lhs.args) if type(e.lhs).__name__ in ("FloorDiv", "CleanDiv") else None  # s for `s**2 // s`
+        of = (_exact(e.lhs, env) if whole is None else whole).expand()
         times, more = of.coeff(s, 1), of.coeff(s, 0)
         value = env.backed_var_to_val.get(s)
         line = times.is_number and times != 0 and more.is_number and of == times * s + more
