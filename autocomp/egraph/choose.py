@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from heapq import heappop, heappush
 from itertools import accumulate, groupby, islice
 from math import prod
@@ -25,7 +26,7 @@ from autocomp.cost.work import Cost
 from autocomp.deadline import current
 from autocomp.egraph.alike import form_of
 from autocomp.egraph.directives import Directives
-from autocomp.egraph.kernel_egraph import FEW, UNTILED, Asked, Found, schedules
+from autocomp.egraph.kernel_egraph import FEW, UNTILED, Asked, Found, Made, schedules
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
@@ -83,9 +84,10 @@ def choose_schedule(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options
 def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, options: Options, trace: Trace,
                      admit: Admit | None = None, memo: ScheduleMemo | None = None,
                      refused: dict[str, AutocompError] | None = None,
-                     issued: Issues | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
+                     issued: Issues | None = None, made: Made | None = None) -> dict[str, tuple[Schedule, Cost]]:  # fmt: skip
     """`choose_schedule` for each signature; kernels of one form share an e-graph, so that its rules are declared once. A kernel for which
-    the target prints no schedule is in `refused`, where that is given. After the deadline rules make no more schedules."""
+    the target prints no schedule is in `refused`, where that is given. `made`: what rules made of kernels of this graph before. After the
+    deadline rules make no more schedules."""
     distinct = list({k.signature: k for k in kernels}.values())
     alone = {k.signature for k in distinct if recurrence_of(k) is not None}
     known = {k.signature: memo.get(k, trace) if memo is not None else None for k in distinct if k.signature not in alone}
@@ -94,7 +96,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
     chosen: dict[str, Choice] = {}  # by form
     asked_for = [k for k in distinct if k.signature in asked and first[asked[k.signature]] == k.signature]
     demands = {k.signature: demand_of(k) for k in asked_for}
-    found = dict(zip(demands, found_together(asked_for, [d.roles for d in demands.values()], rules, chip, options)))
+    found = dict(zip(demands, found_together(asked_for, [d.roles for d in demands.values()], rules, chip, options, made)))
     joined: Joined = {}
     out: dict[str, tuple[Schedule, Cost]] = {}
     for k in distinct:
@@ -105,8 +107,8 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
         if choice is None:
             try:
                 demand = demands.get(k.signature) or demand_of(k)
-                made = found.get(k.signature) or found_together([k], [demand.roles], rules, chip, options)[0]
-                choice = chosen[asked[k.signature]] = _choose(k, demand, made, rules, chip, options, trace, admit, issued, joined)
+                mine = found.get(k.signature) or found_together([k], [demand.roles], rules, chip, options, made)[0]
+                choice = chosen[asked[k.signature]] = _choose(k, demand, mine, rules, chip, options, trace, admit, issued, joined)
             except (UnsupportedOp, DoesNotFit) as e:
                 if refused is None:
                     raise
@@ -387,8 +389,10 @@ def candidates(kernel: Kernel, rules: RuleSet, chip: Chip, options: Options, dem
     return _candidates(kernel, roles, found, chip, options, {} if refused is None else refused, trace, given)
 
 
-def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options) -> list[Found]:
-    """What the rules make of each kernel and what they refuse: an e-graph for those of one form."""
+def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: RuleSet, chip: Chip, options: Options,
+                   made: Made | None = None) -> list[Found]:  # fmt: skip
+    """What the rules make of each kernel and what they refuse: an e-graph for those of one form. `made`: what they made before, by the same
+    rules and options for this chip."""
     shared = any(m.name == "shared" for m in chip.memories)
     asked = [_asked(k, replace(r, padded=True) if shared and r.form in ("contract", "online") else r, rules, chip, options)
              for k, r in zip(kernels, roles, strict=True)]  # fmt: skip
@@ -400,19 +404,29 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
     out: dict[int, Found] = {}
     for mine in forms.values():
         speak = [r for phase in KERNEL_PHASES for r in rules.of(phase, chip.target) if applies(r, asked[mine[0]].roles)]
-        out |= zip(mine, schedules([asked[n] for n in mine], speak, options))
+        out |= zip(mine, schedules([asked[n] for n in mine], speak, options, made))
     for behind, n in enumerate(scans, len(kernels)):
-        made = tuple(x for x in out[behind].schedules if x[0].scan)
-        out[n] = Found((*made, *out[n].schedules), {**out[n].refused, **out[behind].refused}, out[n].budget or out[behind].budget)
+        scanned = tuple(x for x in out[behind].schedules if x[0].scan)
+        out[n] = Found((*scanned, *out[n].schedules), {**out[n].refused, **out[behind].refused}, out[n].budget or out[behind].budget)
     return [out[n] for n in range(len(kernels))]
 
 
 def _asked(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Asked:
+    tensors = {name: cache(f) for name, f in tensors_of(kernel).items()}
     own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: int(_room(chip, level)),
-           "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)),
-           **tensors_of(kernel)}  # fmt: skip
+           "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)), **tensors}  # fmt: skip
     functions = kernel_functions(roles, chip, options) | own
-    return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), directives_of(kernel, roles, rules, chip, options))
+    given = Directives(rules.of("directives", chip.target), kernel_functions(roles, chip, options) | tensors)
+    alike = (_why_not_split(kernel, roles.split, options.exact), *(f() for f in tensors.values()))
+    return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), given, alike)
+
+
+def _why_not_split(kernel: Kernel, axis: str, exact: bool) -> str:
+    """Why `_may_split` says no, "" where it says yes."""
+    try:
+        return "" if _may_split(kernel, axis, exact) else "no"
+    except Unanswerable as e:
+        return str(e)
 
 
 def directives_of(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Directives:

@@ -8,7 +8,7 @@ conditions that egglog has no words for. Out come the schedules with the rule th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -42,37 +42,102 @@ _Tables = Mapping[str, Any]
 @dataclass(frozen=True)
 class Found:
     """Schedules with the rule that made each (UNTILED for the kernel as one tile), in a fixed order; refusals by text, counted;
-    `budget`: the limit that stopped the rules, "" if none did."""
+    `budget`: the limit that stopped the rules, "" if none did; `legal`: what the judge was asked, and whether it may be run;
+    `illegal`: its first refusal, where one is told."""
 
     schedules: tuple[tuple[Schedule, str], ...]
     refused: Mapping[str, int]
     budget: str = ""
+    legal: tuple[tuple[Schedule, bool], ...] = ()
+    illegal: str | None = None
 
 
 @dataclass(frozen=True)
 class Asked:
     """A kernel whose schedules are wanted. `functions`: what conditions may ask; `judge` says whether a schedule may be run; `directives`:
-    what rules give its schedules."""
+    what rules give its schedules; `alike`: all that `functions` and `directives` answer by, but for the roles (None: not known)."""
 
     roles: Roles
     functions: Mapping[str, Any]
     judge: Callable[[Schedule], Verdict]
     directives: Directives = Directives((), {})
+    alike: Hashable = None
 
 
-def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options) -> list[Found]:
-    """All schedules that the rules make of each kernel, within the phase's budget. `rules` speak of the kernels' form, which is one."""
+class Made:
+    """What rules made of the kernels of one graph, under one set of rules and options and for one chip: kernels of equal roles have the
+    same schedules where what conditions ask of the kernel itself, and isl, answer the same."""
+
+    MOST = 1 << 17  # schedules that are kept, of a few hundred bytes
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, list[Found]] = {}
+        self._held = 0
+
+    def get(self, k: Asked) -> Found | None:
+        """What was made for a kernel like this one."""
+        same = self._known.get((k.roles, k.alike), ()) if k.alike is not None else ()
+        return next((f for f in same if self._answered(k, f)), None)
+
+    @staticmethod
+    def _answered(k: Asked, found: Found) -> bool:
+        """Whether the judge answers for a kernel as it did for another."""
+        first = None
+        for s, ok in found.legal:
+            verdict = k.judge(s)
+            if verdict.ok != ok:
+                return False
+            first = first or (None if ok else verdict)
+        return found.illegal is None or (first is not None and _refusal(first) == found.illegal)
+
+    def put(self, k: Asked, found: Found) -> None:
+        """Keep it, if no limit cut it short."""
+        if k.alike is None or found.budget:
+            return
+        if self._held + len(found.schedules) > self.MOST:
+            self._known.clear()
+            self._held = 0
+        self._known.setdefault((k.roles, k.alike), []).append(found)
+        self._held += len(found.schedules)
+
+
+def _refusal(v: Verdict) -> str:
+    """Why isl says no."""
+    return v.why or str(v.witness or "")
+
+
+def schedules(kernels: Sequence[Asked], rules: Iterable[Rule], options: Options, made: Made | None = None) -> list[Found]:
+    """All schedules that the rules make of each kernel, within the phase's budget. `rules` speak of the kernels' form, which is one.
+    `made`: what they made before of kernels of the same graph; of several that are alike rules make those of one."""
+    rules, known = tuple(rules), made or Made()
+    out = {n: f for n, k in enumerate(kernels) if (f := known.get(k)) is not None}
+    waits: dict[tuple[Roles, Hashable], list[int]] = {}
+    for n, k in enumerate(kernels):
+        if n not in out:
+            waits.setdefault((k.roles, n if k.alike is None else k.alike), []).append(n)
+    firsts = [same[0] for same in waits.values()]
+    out |= zip(firsts, _made([kernels[n] for n in firsts], rules, options))
+    for n in firsts:
+        known.put(kernels[n], out[n])
+    rest = [n for same in waits.values() for n in same[1:]]
+    out |= {n: f for n in rest if (f := known.get(kernels[n])) is not None}
+    rest = [n for n in rest if n not in out]  # a limit was met, or isl answers otherwise
+    out |= zip(rest, _made([kernels[n] for n in rest], rules, options))
+    return [out[n] for n in range(len(kernels))]
+
+
+def _made(kernels: Sequence[Asked], rules: tuple[Rule, ...], options: Options) -> list[Found]:
+    """What rules make of each kernel: an e-graph for those whose roles have axes alike."""
     alike: dict[tuple[bool, ...], list[int]] = {}
     for n, k in enumerate(kernels):
         alike.setdefault(tuple(any(axes_of(k.roles, t)) for t in TILES), []).append(n)
     out: dict[int, Found] = {}
-    rules = tuple(rules)
     for group in alike.values():
         graph = _KernelEGraph([kernels[n] for n in group], rules)
         budget = graph.saturate(options.phase_iterations, options.max_schedules)
         found, refusals = graph.found(), graph.refusals()
         graph.close()
-        out |= {n: Found(found[i], refusals[i], budget) for i, n in enumerate(group)}
+        out |= {n: Found(found[i], refusals[i], budget, k.answers(), k.told) for i, (n, k) in enumerate(zip(group, graph.kernels))}
     return [out[n] for n in range(len(kernels))]
 
 
@@ -85,6 +150,8 @@ class _Kernel:
         self.axes = {a.name: n for n, a in enumerate(dict.fromkeys(a for t in TILES for g in axes_of(roles, t) for a in g))}
         self.cut_by: dict[int, dict[str, int]] = {0: {}}  # set of cut axes, as bits -> a tile that cuts them
         self.verdicts: dict[int, Verdict] = {}
+        self.judged: dict[int, Schedule] = {}
+        self.told: str | None = None
 
     def cut(self, role: int, size: int) -> int:
         """The axes of a role that tiles of this size cut, as bits."""
@@ -101,12 +168,17 @@ class _Kernel:
     def legal(self, mask: int) -> bool:
         """isl's answer about cutting these axes; the sizes do not matter to it."""
         tile = {a: t for m, cut in self.cut_by.items() if m and m & mask == m for a, t in cut.items()}
-        self.verdicts[mask] = verdict = self.asked.judge(Schedule.make(tile))
+        self.judged[mask] = Schedule.make(tile)
+        self.verdicts[mask] = verdict = self.asked.judge(self.judged[mask])
         return bool(verdict.ok)
+
+    def answers(self) -> tuple[tuple[Schedule, bool], ...]:
+        """What isl was asked, in the order in which `illegal` looks for a refusal, with its answers."""
+        return tuple((self.judged[mask], v.ok) for mask, v in sorted(self.verdicts.items()))
 
     def illegal(self, question: object) -> str:
         """The first refusal of isl, with its two iterations."""
-        why = next((v.why or str(v.witness or "") for _, v in sorted(self.verdicts.items()) if not v.ok), "")
+        self.told = why = next((_refusal(v) for _, v in sorted(self.verdicts.items()) if not v.ok), "")
         return f"{question} is false" + (f": {why}" if why else "")
 
 

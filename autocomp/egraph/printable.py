@@ -16,6 +16,7 @@ from autocomp.egraph import cover as covers
 from autocomp.egraph.cut import Known
 from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.frozen import Frozen
+from autocomp.egraph.kernel_egraph import Made
 from autocomp.errors import AutocompError, UnsupportedOp
 from autocomp.ir.body import Contract, Load, Map, postorder
 from autocomp.ir.checks import check_kernel_graph
@@ -43,11 +44,12 @@ WORTH = 0.1  # of the program's seconds that such a body takes at least, or all 
 
 @dataclass
 class Shared:
-    """What all covers of one e-graph for one chip have in common: schedules by signature, to which each cover adds its own, and the prices
-    of bodies."""
+    """What all covers of one e-graph for one chip have in common: schedules by signature, to which each cover adds its own, what rules made
+    of kernels that are alike, and the prices of bodies."""
 
     schedules: dict[str, tuple[Schedule, Cost]] = field(default_factory=dict)
     prices: Prices | None = None
+    made: Made = field(default_factory=Made)
 
 
 def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: Trace, admit: choose.Admit,
@@ -67,7 +69,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     is left.
     """
     shared = shared or Shared()
-    found = _Found(rules, chip, options, trace, admit, memo, issued, shared.schedules)
+    found = _Found(rules, chip, options, trace, admit, memo, issued, shared.schedules, shared.made)
     effort = cover_effort(len(frozen.graph.nodes()))
     others = _Others(chip)
     for tried in range(COVERS + MORE):
@@ -141,6 +143,7 @@ class _Found:
     memo: ScheduleMemo | None
     issued: choose.Issues | None
     schedules: dict[str, tuple[Schedule, Cost]] = field(default_factory=dict)
+    made: Made = field(default_factory=Made)
     known: Known = field(default_factory=Known)
     folds: set[tuple[object, ...]] = field(default_factory=set)
     best: tuple[float, KernelGraph] | None = None
@@ -154,7 +157,7 @@ class _Found:
         with self.trace.stage("schedule") as note:
             new = [k for s, k in kernels.items() if s not in self.schedules]
             self.schedules |= choose.choose_schedules(
-                new, self.rules, self.chip, self.options, self.trace, self.admit, self.memo, refused, self.issued
+                new, self.rules, self.chip, self.options, self.trace, self.admit, self.memo, refused, self.issued, self.made
             )
             for signature, why in refused.items():
                 self.first = self.first or why

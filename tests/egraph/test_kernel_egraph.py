@@ -23,6 +23,7 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import F32, TensorType
+from autocomp.loops.verdict import Verdict
 from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.rewrite.rule import RuleSet
@@ -294,3 +295,47 @@ def test_an_e_graph_that_another_thread_drops_is_left(monkeypatch):
     assert not said
     held.clear()  # one that nobody holds so
     assert len(said) == 1 and "unsendable" in str(said[0].exc_value)
+
+
+def with_maps(*fns):
+    """A product with these behind it: of the same roles whatever they are."""
+    b = Builder("m")
+    v = b.op("matmul", b.input("x", TensorType(F32, (512, 768))), b.input("w", TensorType(F32, (768, 3072))))
+    for fn in fns:
+        v = b.op(fn, v)
+    b.output("y", v)
+    (call,) = cover(freeze_graph(b.graph()), load_rules(), load_chip("h200"), Options(), Trace()).calls
+    return call.kernel
+
+
+def e_graphs(monkeypatch):
+    """How many kernels each e-graph that is made from here on holds."""
+    held: list[int] = []
+    init = kernel_egraph._KernelEGraph.__init__
+    said = lambda g, kernels, rules: held.append(len(kernels)) or init(g, kernels, rules)
+    monkeypatch.setattr(kernel_egraph._KernelEGraph, "__init__", said)
+    return held
+
+
+def test_rules_make_schedules_of_kernels_that_are_alike_once(monkeypatch):
+    kernels, rules, chip = [with_maps("relu"), with_maps("gelu"), with_maps("exp", "relu")], load_rules(), load_chip("h200")
+    roles = [demand_of(k).roles for k in kernels]
+    alone = [found_together([k], [r], rules, chip, Options())[0] for k, r in zip(kernels, roles, strict=True)]
+    held, made = e_graphs(monkeypatch), kernel_egraph.Made()
+    assert found_together(kernels[:2], roles[:2], rules, chip, Options(), made) == alone[:2] and held == [1]
+    assert found_together(kernels[2:], roles[2:], rules, chip, Options(), made) == alone[2:] and held == [1]
+    assert found_together(kernels[2:], roles[2:], rules, chip, Options()) == alone[2:] and held == [1, 1]
+
+
+def test_kernels_of_which_isl_or_a_question_says_otherwise_are_not_alike(monkeypatch):
+    kernels, rules, chip = [with_maps("relu"), with_maps("gelu"), with_maps("exp")], load_rules(), load_chip("h200")
+    roles = [demand_of(k).roles for k in kernels]
+    (before,) = found_together(kernels[:1], roles[:1], rules, chip, Options())
+    legal, asks = choose.legal, choose.tensors_of
+    no = lambda k, s, exact: Verdict(False, why="not cut") if k is kernels[1] and s.tile else legal(k, s, exact)
+    monkeypatch.setattr(choose, "legal", no)
+    monkeypatch.setattr(choose, "tensors_of", lambda k: asks(k) | ({"short_results": lambda: 1} if k is kernels[2] else {}))
+    held = e_graphs(monkeypatch)
+    one, other, third = found_together(kernels, roles, rules, chip, Options(), kernel_egraph.Made())
+    assert held == [2, 1] and one == before and third.schedules
+    assert not any(s.tile for s, _ in other.schedules) and any("not cut" in why for why in other.refused)
