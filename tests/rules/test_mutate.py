@@ -12,6 +12,7 @@ from autocomp.cli import app
 from autocomp.report.mutation import MutationReport, mutate_rules
 from autocomp.rewrite import check_rule, load_rules
 from autocomp.rewrite.draw import Drawer
+from autocomp.rewrite.forms import Forms
 from autocomp.rewrite.judge import really_wrong
 from autocomp.rewrite.mutate import mutants
 
@@ -77,6 +78,9 @@ def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("autocomp.report.mutation.really_wrong", lambda *a: next(judged))
     original = Drawer.draws
     monkeypatch.setattr(Drawer, "draws", lambda self, count, tries: iter(()) if self.seed == 0 else original(self, count, tries))
+    for made in ("_of_kinds", "_resized", "_far"):  # on the author's examples, too
+        monkeypatch.setattr(f"autocomp.rewrite.check.{made}", lambda *a: iter(()))
+    monkeypatch.setattr("autocomp.rewrite.check.all_forms", lambda rule: Forms())
     monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
     blind = mutate_rules(SMALL, 24, 5, 8)
     assert [(t.rule, t.what, t.wrong) for t in blind.trials] == [(t.rule, t.what, t.wrong) for t in sample().trials]
