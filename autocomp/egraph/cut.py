@@ -11,6 +11,7 @@ from autocomp.egraph.grammar import Record
 from autocomp.ir.types import Dim
 
 TICKS = 2.0**50  # a second: times are whole numbers of these, so that sums are the same in any order and in every layer
+LAST = 1e3  # times its price that a cut without a schedule takes, where a cover is to be made of those that have one
 NONE_IN_PART: Mapping[int, float] = {}
 
 
@@ -58,11 +59,13 @@ def key_of(cls: int, leaves: frozenset[int], nodes: frozenset[int], extra: Itera
 @dataclass
 class Known:
     """What cuts of earlier covers take by their schedules. `seconds`: of each (`Cut.key`); `times`: what they take of what their prices
-    say, the least of those alike (`Cut.alike`), `typical` where there are none."""
+    say, the least of those alike (`Cut.alike`), `typical` where there are none. `settled`: others are taken where there is no way without
+    them alone."""
 
     seconds: dict[tuple[object, ...], float] = field(default_factory=dict)
     times: dict[tuple[object, ...], float] = field(default_factory=dict)
     typical: float = 1.0
+    settled: bool = False
 
     def add(self, key: tuple[object, ...], alike: tuple[object, ...], seconds: float, said: float) -> None:
         """One more cut, whose price said so many seconds."""
@@ -73,7 +76,9 @@ class Known:
     def of(self, cut: Cut, extra: Iterable[int], said: float) -> float:
         """Seconds of a cut: known ones, else what its price says by what cuts like it took of theirs."""
         known = self.seconds.get(cut.key(extra))
-        return said * self.times.get(cut.alike(), self.typical) if known is None else known
+        if known is None:
+            return said * self.times.get(cut.alike(), self.typical) * (LAST if self.settled else 1.0)
+        return known
 
 
 def lacks(shape: Sequence[Dim], of: Sequence[Dim]) -> bool:

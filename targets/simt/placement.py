@@ -61,13 +61,17 @@ class Placer:
         self.meeting = self.components()
 
     def components(self) -> dict[str, frozenset[str]]:
-        """For each value those that threads must hold alike: they meet in maps and reductions. Products read their factors elsewhere."""
+        """For each value those that threads must hold alike: they meet in maps and reductions. Products read their factors elsewhere, and
+        a single number lies with what it meets but brings nothing together: every thread has it."""
         found = {n: frozenset((n,)) for n in self.bufs}
-        for s in self.stmts:
-            if s.op != "mma":
-                names = [n for n in (s.dst, *s.srcs) if n in self.bufs]
-                union = frozenset(x for n in names for x in found[n])
-                found |= dict.fromkeys(union, union)
+        met = [[n for n in (s.dst, *s.srcs) if n in self.bufs] for s in self.stmts if s.op != "mma"]
+        for names in met:
+            union = frozenset(x for n in names if self.extended[n] for x in found[n])
+            found |= dict.fromkeys(union, union)
+        for names in met:
+            for n in names:
+                if not self.extended[n]:
+                    found[n] = found[n].union(*(found[x] for x in names))
         return found
 
     def run(self) -> Placement:
