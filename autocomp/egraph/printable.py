@@ -112,10 +112,11 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         without |= found.take(calls, GAIN)
         if settled or (not again and found.best is before):
             break
-    if found.best and (again or dearer) and not effort.spent:  # each of those tried some bodies that looked cheap and were not
+    if found.best and KNOWN and (again or dearer):  # each of those tried some bodies that looked cheap and were not
         found.known.settled = True
+        last = cover_effort(len(frozen.graph.nodes()))
         try:
-            found.take(_kernels(frozen, rules, chip, options, trace, without, effort, shared, found.known), GAIN)
+            found.take(_kernels(frozen, rules, chip, options, trace, without, last, shared, found.known), GAIN)
         except UnsupportedOp:
             pass
     if found.best is None:
