@@ -27,6 +27,8 @@ class Directive:
 _TABLE = (
     Directive("pdl", "programmatic dependent launch: blocks start while the kernel before ends, and wait for what it writes",
               neutral="it shortens what lies between two kernels, and a price is one kernel's"),
+    Directive("late_launch", "the next launch starts its blocks behind a kernel's loops, not beside them", ("pdl",),
+              neutral="as pdl: it decides where the next kernel's blocks lie", families=("rows", "column_variance")),
     Directive("prefetch_constants", "copies of constants start before the kernel before has ended", ("pdl",),
               neutral="as pdl: its copies run beside the kernel before", families=("residual", "product")),
     Directive("tma_store", "results leave through shared memory by bulk tensor stores", families=("residual", "product")),

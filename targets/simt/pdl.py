@@ -16,9 +16,14 @@ from autocomp.tile.steps import Act, Scheme, Steps
 
 @dataclass(frozen=True)
 class AwaitLaunches(Scheme):
-    """What earlier launches wrote is there, and what they read may be overwritten; the next one may start its blocks."""
+    """What earlier launches wrote is there, and what they read may be overwritten; the next one may start its blocks, unless the wait
+    stands `alone`."""
 
-    says = "await earlier launches, let the next one start"
+    alone: bool = False
+
+    @property
+    def said(self) -> str:
+        return "await earlier launches" + ("" if self.alone else ", let the next one start")
 
 
 def pdl(steps: Steps, facts: Facts) -> Steps:

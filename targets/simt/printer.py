@@ -40,6 +40,7 @@ from autocomp.targets.simt.expressions import STORED, Scalar, every, held, liter
 from autocomp.targets.simt.extremes import extremes
 from autocomp.targets.simt.facts import Facts, scheduled
 from autocomp.targets.simt.pairs import load_words, sum_parts
+from autocomp.targets.simt.late_launch import LetNextStart, late_launch
 from autocomp.targets.simt.pdl import AwaitLaunches, pdl
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import AskFor
@@ -145,6 +146,7 @@ class Printer(Coordinates):
         batch_copies,
         peel_tail.peel_tail,
         pdl,
+        late_launch,
     )
 
     @property
@@ -195,11 +197,11 @@ class Printer(Coordinates):
         n = super().certain(layout, axis)
         return n if n and self.wants("peel_tail") else 0
 
-    def meet_launches(self) -> None:
+    def meet_launches(self, alone: bool = False) -> None:
         """In front of the first access to global memory, where launches overlap: what earlier ones wrote is there, and what they read
-        may be overwritten; the next one may start its blocks."""
+        may be overwritten; the next one may start its blocks, unless the wait stands `alone`."""
         if self.overlaps:
-            self.put("ac_launch_wait();", "ac_launch_next();")
+            self.put("ac_launch_wait();", *(() if alone else ("ac_launch_next();",)))
 
     def declare(self) -> None:
         """Registers of every fragment; zeros where a computed factor does not fill its padded tile."""
@@ -284,8 +286,10 @@ class Printer(Coordinates):
                 prefetch_behind_reduction.ask(self, ask.copy)
             elif (soon := by(n, prefetch_factors.AskAhead)) and self.turning:
                 prefetch_factors.ahead(self, soon.copy, *self.turning)
-            elif by(n, AwaitLaunches):
-                self.meet_launches()
+            elif wait := by(n, AwaitLaunches):
+                self.meet_launches(wait.alone)
+            elif by(n, LetNextStart):
+                self.put("ac_launch_next();")
             for s, pr in self.place.products.items():
                 if pr.parts > 1 and s.dst in begun and any(s is x for x in inside((n,))):
                     sum_parts(self, s, pr)
