@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -115,10 +116,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     if found.best and KNOWN and (again or dearer):  # each of those tried some bodies that looked cheap and were not
         found.known.settled = True
         last = cover_effort(len(frozen.graph.nodes()))
-        try:
+        with suppress(UnsupportedOp):
             found.take(_kernels(frozen, rules, chip, options, trace, without, last, shared, found.known), GAIN)
-        except UnsupportedOp:
-            pass
     if found.best is None:
         assert found.first is not None
         raise found.first

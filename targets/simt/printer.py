@@ -39,8 +39,8 @@ from autocomp.targets.simt.digits import digit, linear, register
 from autocomp.targets.simt.expressions import STORED, Scalar, every, held, literal, only_quotients, under
 from autocomp.targets.simt.extremes import extremes
 from autocomp.targets.simt.facts import Facts, scheduled
-from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.late_launch import LetNextStart, late_launch
+from autocomp.targets.simt.pairs import load_words, sum_parts
 from autocomp.targets.simt.pdl import AwaitLaunches, pdl
 from autocomp.targets.simt.placed import Placement, Shared, tile_of
 from autocomp.targets.simt.prefetch_behind_reduction import AskFor

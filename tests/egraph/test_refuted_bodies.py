@@ -9,6 +9,8 @@ import pytest
 import autocomp
 from autocomp.cost.work import Cost
 from autocomp.egraph import printable
+from autocomp.egraph.cut import Cut, Known
+from autocomp.egraph.grammar import LOADED
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
 
@@ -35,6 +37,28 @@ def test_a_body_that_was_refuted_beside_others_may_come_back(monkeypatch):
     monkeypatch.setattr(printable, "KNOWN", 0)
     before = autocomp.optimize(text, target="cuda:h200", cache=False)
     assert any(k.ops == ("cast",) for k in before.kernels) and program.predicted < 0.8 * before.predicted
+
+
+def test_the_last_cover_is_made_of_bodies_that_have_schedules(monkeypatch):
+    """Covers by known times take a body without a schedule at its price, which is a bound."""
+    known = []
+    cover = printable.covers.cover
+    monkeypatch.setattr(printable.covers, "cover", lambda *x: known.append((x[7], x[7] is not None and x[7].settled)) or cover(*x))
+    text = graph({"x": "f16[39062, 256]"}, "%0 = cast(x, to=\"f32\")\n%1 = softmax(%0, axes=[0])\n%2 = cast(%1, to=\"f16\")")
+    monkeypatch.setattr(printable, "waiting", lambda *_: frozenset())
+    autocomp.optimize(text, target="cuda:h200", cache=False)
+    assert [settled for _, settled in known] == [False] * (len(known) - 1) + [True]
+
+
+def test_what_is_known_is_taken_before_what_looks_cheaper():
+    cut = Cut(1, frozenset({2}), frozenset({3}), frozenset({1}), LOADED, 1, {}, frozenset(), frozenset(), frozenset())
+    other = cut._replace(leaves=frozenset({4}))
+    known = Known()
+    known.add(cut.key(), cut.alike(), 5.0, 1.0)
+    known.times.clear()
+    assert known.of(other, (), 1.0) < known.of(cut, (), 1.0) == 5.0
+    known.settled = True
+    assert known.of(other, (), 1.0) > known.of(cut, (), 1.0) == 5.0
 
 
 def test_a_norm_in_front_of_a_wide_product_is_a_kernel_of_its_own(monkeypatch):

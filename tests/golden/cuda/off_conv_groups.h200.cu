@@ -2,7 +2,7 @@
 
 /*
  * conv: transpose conv transpose
- * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl | turned_store | batch_copies
+ * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl | late_launch | turned_store | batch_copies
  * predicted: 4.38 us, bound by launch, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[48, 3, 3, 6]
  * rule: layout/conv-channels-last: made conv f16[2, 21, 23, 48]
@@ -44,7 +44,6 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
   float acc[16];
   float cast_t[16];
   ac_launch_wait();
-  ac_launch_next();
   #pragma unroll
   for (int r = 0; r < 16; ++r) {
     acc[r] = 0.0f;
@@ -125,6 +124,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
     }
   }
   ac_wait<0>();
+  ac_launch_next();
   #pragma unroll
   for (int r = 0; r < 16; ++r) {
     cast_t[r] = acc[r];
