@@ -62,17 +62,28 @@ class Placer:
 
     def components(self) -> dict[str, frozenset[str]]:
         """For each value those that threads must hold alike: they meet in maps and reductions. Products read their factors elsewhere, and
-        a single number lies with what it meets but brings nothing together: every thread has it."""
+        a number that every thread reads lies with what it meets but brings nothing together."""
         found = {n: frozenset((n,)) for n in self.bufs}
         met = [[n for n in (s.dst, *s.srcs) if n in self.bufs] for s in self.stmts if s.op != "mma"]
+        read = self.read_alike()
         for names in met:
-            union = frozenset(x for n in names if self.extended[n] for x in found[n])
+            union = frozenset(x for n in names if n not in read for x in found[n])
             found |= dict.fromkeys(union, union)
         for names in met:
-            for n in names:
-                if not self.extended[n]:
-                    found[n] = found[n].union(*(found[x] for x in names))
+            for n in read.intersection(names):
+                found[n] = found[n].union(*(found[x] for x in names))
         return found
+
+    def read_alike(self) -> frozenset[str]:
+        """Single numbers that come from memory, or from such ones. What a reduction makes is none: threads may each have a part of it, of
+        the elements that are theirs."""
+        makers: dict[str, list[Stmt]] = {}
+        for s in self.stmts:
+            makers.setdefault(s.dst, []).append(s)
+        found = {n for n, made in makers.items() if n in self.bufs and not self.extended[n] and all(s.op in ("copy", "map") for s in made)}
+        while out := {n for n in found for s in makers[n] if s.op == "map" and any(x in self.bufs and x not in found for x in s.srcs)}:
+            found -= out
+        return frozenset(found)
 
     def run(self) -> Placement:
         if (of_block := self.out.threads // self.out.cluster) % self.out.wave:

@@ -88,9 +88,20 @@ def thread_partials(steps: Steps, facts: Facts) -> Steps:
 
     def change(n: Over, loop: Loop) -> Over:
         x = Carried() if loop.kind in ("grid", "when") else _carried(facts.p, loop)
-        return told(n, x) if x.sums or x.bases else n
+        return told(n, x) if (x.sums or x.bases) and _of_same_elements(x, facts) else n
 
     return loops(steps, change)
+
+
+def _of_same_elements(x: Carried, facts: Facts) -> bool:
+    """Whether a thread's bases (a count, a sum) and what it keeps relative to them are of the same elements of an axis: a count of others
+    would move its sums to a mean that is none of theirs."""
+    moved = {m.dst for m in x.moves}
+    folds = [b.fold for b in x.bases] + [s for s in x.sums if s.dst in moved]
+    axes = {a for s in folds for a in s.axis.split(",")}
+    of = lambda level: frozenset((d.axis, d.stride, d.count) for d in level if d.axis in axes)
+    lies = [facts.place.layouts.get(s.srcs[0]) for s in folds]
+    return len({(of(y.reg), of(y.lane), of(y.wave)) for y in lies if y is not None}) <= 1
 
 
 def defer(at: Printer, n: Over) -> Carried:
