@@ -2,6 +2,7 @@
 
     python examples/llama.py                         # 100 M parameters in f32 on this machine's CPU, beside torch eager
     python examples/llama.py --size 8b --device cuda --dtype bfloat16 --batch 1 --context 512
+    python examples/llama.py --size 8b --device cuda --weights 4     # two numbers a byte, a scale for each 128 of them
 
 The caches of keys and values are inputs that the programs write in place (`donate`): a step needs no second cache. On a GPU a step is
 captured once in a CUDA graph, ours and eager's alike: it reads its token and its place where the step before has left them.
@@ -55,6 +56,31 @@ def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     """Rotary positions: [batch, heads, length, size] turned by the angles of its places."""
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat((-b, a), -1) * sin
+
+
+class FourBits(nn.Module):
+    """A linear layer whose weights are two numbers of 4 bits a byte, [rows, columns / 2], with a scale for each `group` of a row's."""
+
+    def __init__(self, of: nn.Linear, group: int = 128) -> None:
+        super().__init__()
+        rows, columns = of.weight.shape
+        parts = of.weight.detach().reshape(rows, -1, min(group, columns))
+        scales = parts.abs().amax(-1) / 7
+        whole = (parts / scales[..., None]).round().clamp(-8, 7).to(torch.int8).reshape(rows, -1, 2) + 8
+        self.pairs, self.scales = nn.Buffer((whole[..., 0] + whole[..., 1] * 16).to(torch.uint8)), nn.Buffer(scales)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        both = torch.stack((self.pairs & 15, self.pairs >> 4), -1).to(x.dtype) - 8
+        return x @ (both.reshape(*self.scales.shape, -1) * self.scales[..., None]).flatten(1).t()
+
+
+def four_bits(module: nn.Module) -> None:
+    """Every linear layer of a module in 4 bits, in place."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, FourBits(child))
+        else:
+            four_bits(child)
 
 
 class Layer(nn.Module):
@@ -114,8 +140,8 @@ class Decoder(nn.Module):
         return self.head(self.last(x[:, -1])).argmax(-1)
 
 
-def model(size: str, context: int, dtype: torch.dtype, device: str, seed: int = 0) -> tuple[Decoder, Decoder]:
-    """(prefill, step) over the same random weights."""
+def model(size: str, context: int, dtype: torch.dtype, device: str, seed: int = 0, bits: int = 0) -> tuple[Decoder, Decoder]:
+    """(prefill, step) over the same random weights, in so many `bits` if they are 4."""
     torch.manual_seed(seed)
     with torch.device(device):
         step = Decoder(SIZES[size], context).to(dtype).eval()
@@ -124,7 +150,10 @@ def model(size: str, context: int, dtype: torch.dtype, device: str, seed: int = 
                 if p.dim() > 1:
                     p.normal_(0, p.shape[-1] ** -0.5)
         with torch.device("meta"):
-            first = Decoder(SIZES[size], context, first=True).eval()
+            first = Decoder(SIZES[size], context, first=True).to(dtype).eval()
+        if bits == 4:
+            four_bits(step)
+            four_bits(first)
         first.load_state_dict(step.state_dict(), assign=True)
     return first, step
 
@@ -188,6 +217,7 @@ def main() -> None:
     p.add_argument("--size", choices=SIZES, default="")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="")
+    p.add_argument("--weights", type=int, choices=(4, 16), default=16, help="bits of a weight; 16: those of --dtype")
     p.add_argument("--batch", type=int, default=1)
     p.add_argument("--prompt", type=int, default=64)
     p.add_argument("--context", type=int, default=256, help="places of the caches")
@@ -198,7 +228,7 @@ def main() -> None:
     dtype = getattr(torch, a.dtype or ("bfloat16" if a.device == "cuda" else "float32"))
     if a.prompt + a.tokens > a.context:
         p.error(f"{a.prompt} + {a.tokens} tokens do not fit into --context {a.context}")
-    first, step = model(size, a.context, dtype, a.device)
+    first, step = model(size, a.context, dtype, a.device, bits=a.weights)
     room = lambda: caches(SIZES[size], a.batch, a.context, dtype, a.device)
     tokens = torch.randint(SIZES[size].words, (a.batch, a.prompt), device=a.device)
     at = torch.arange(a.prompt, device=a.device)

@@ -90,7 +90,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
 
 def prices_of(frozen: Frozen, chip: Chip, options: Options) -> Prices:
     """The part of a frozen e-graph that the outputs need, and the prices of its bodies."""
-    return Prices(subject_of(frozen, chip.matrix.keys()), chip, options.allow_tf32)
+    return Prices(subject_of(frozen, chip.matrix.keys(), chip.runs_blocks), chip, options.allow_tf32)
 
 
 def _no_form(output: str, root: int, enum: Enumerator) -> UnsupportedOp:

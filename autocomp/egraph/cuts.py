@@ -266,7 +266,7 @@ class Enumerator:
         if child in s.literal:
             return [Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)]
         load = Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self._share(child, node.cls))
-        out = [load]
+        out = [load] if child not in s.inner or child not in self.cuts else []
         if (child in s.memory and child not in s.narrow) or node.form.kind in ("opaque", "alone") or access is None:
             return out
         consumer = "view" if node.form.view else node.form.kind

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from math import inf
 
 from autocomp.egraph.forms import Form, comprehension_form, form_of
 from autocomp.egraph.frozen import EClass, ENode, Frozen
@@ -36,7 +37,7 @@ class Subject:
     the scalar constants. `users`: how many tensors are made from a class (in any order of axes; an output counts as one).
     `level`: height above the leaves along the lowest form, so that some form of every class uses lower classes only.
     `twins`: one name for the classes that hold one tensor in several orders of its axes. `narrow`: those in `memory` that a body may
-    also make itself, from the 8-bit numbers that they are casts of.
+    also make itself, from the numbers of at most 8 bits that they are made of; `inner`: of these, those that nothing else reads.
     """
 
     frozen: Frozen
@@ -51,6 +52,7 @@ class Subject:
     roots: tuple[tuple[str, int], ...]
     twins: dict[int, int] = field(default_factory=dict)
     narrow: frozenset[int] = frozenset()
+    inner: frozenset[int] = frozenset()
 
     def label(self, cls: int) -> str:
         """The source op of a class, or that of its first form."""
@@ -61,8 +63,14 @@ class Subject:
 COPY = "copy"    # of an output that is an input, a constant or a view of one: memory of its own
 
 
-def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
-    """The part of a frozen e-graph that the outputs need. `units`: the types that the chip's matrix units multiply."""
+DEEP = 16       # operations between a constant and what it is unpacked from
+SMALL = 2**16   # elements of a constant that is folded whatever it is made of
+LESS = 0.6      # of a constant's bytes that what it is unpacked from has at most, to be read in its place
+
+
+def subject_of(frozen: Frozen, units: Set[str] = frozenset(), unpacks: bool = False) -> Subject:
+    """The part of a frozen e-graph that the outputs need. `units`: the types that the chip's matrix units multiply; `unpacks`: bodies may
+    read what constants are unpacked from (bytes, halves of bytes and their scales) in place of these."""
     classes = dict(frozen.classes)
     roots: list[tuple[str, int]] = []
     copies: dict[int, int] = {}
@@ -100,8 +108,10 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset()) -> Subject:
     literal = {c: v for c in sorted(reach) if (v := _literal(classes, c)) is not None}
     memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal)
     narrow = frozenset(c for c in memory if _casts_narrow(classes, c, units))
+    unpacked = _unpacked(classes, by_class, memory) if unpacks else frozenset()
+    inner = unpacked - {x for n in nodes if n.cls not in unpacked for x in n.enode.children} - {c for _, c in roots}
     return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
-                   literal, users, level, tuple(roots), twins, narrow)  # type: ignore[arg-type]
+                   literal, users, level, tuple(roots), twins, narrow | unpacked, inner)  # type: ignore[arg-type]
 
 
 def shape_of(s: Subject, roots: Iterable[int], picks: Mapping[int, SubjectNode]) -> tuple[tuple[object, ...], list[int]]:
@@ -163,6 +173,33 @@ def _casts_narrow(classes: dict[int, EClass], c: int, units: Set[str]) -> bool:
         return False
     of = [classes[e.children[0]].type.dtype for e in classes[c].nodes if e.op == "cast"]
     return any(d.bits == 8 and d.name in units for d in of)
+
+
+def _unpacked(classes: dict[int, EClass], by_class: dict[int, tuple[SubjectNode, ...]], memory: frozenset[int]) -> frozenset[int]:
+    """Constants that are unpacked, element by element, from numbers of at most 8 bits in fewer bytes than they have, and all between."""
+    mapped = {c: [n for n in by_class[c] if n.form.kind == "map"] for c in by_class if c in memory and classes[c].constant}
+    given = lambda c: any(n.op in ("param", "const", "input") for n in classes[c].nodes)
+    size = lambda c: float(t.bytes) if isinstance((t := classes[c].type).elements, int) else inf
+    least = {c: size(c) for c in memory}
+    for _ in range(DEEP):
+        made = {c: min([least[c], *(sum(least.get(x, 0.0) for x in {*n.enode.children}) for n in forms)]) for c, forms in mapped.items()
+                if not given(c)}  # fmt: skip
+        if all(made[c] >= least.get(c, inf) for c in made):
+            break
+        least |= made
+    found: set[int] = set()
+    wide = lambda c: classes[c].type.dtype.is_float and classes[c].type.dtype.bits > 8 and size(c) > SMALL * classes[c].type.dtype.bytes
+    for root in [c for c in mapped if not given(c) and wide(c) and least.get(c, inf) <= LESS * size(c)]:
+        below, todo, bytes_ = {root}, [root], False
+        while todo:
+            for x in {x for n in mapped.get(todo.pop(), ()) for x in n.enode.children} - below:
+                if given(x):
+                    bytes_ |= classes[x].type.dtype.bits <= 8 and classes[x].type.elements > SMALL // 2  # type: ignore[operator]
+                elif x in mapped:
+                    below.add(x)
+                    todo.append(x)
+        found |= below if bytes_ else set()
+    return frozenset(found & memory)
 
 
 def _literal(classes: dict[int, EClass], c: int) -> float | int | bool | None:
