@@ -1,7 +1,8 @@
 """Packed arithmetic on two half values in a register (half2): operands of a product that are dequantised or scaled just before it.
 
 An integer of at most 8 bits in a word becomes a half by its bits alone: 0x6400 with the field in its mantissa is 1024 + field, which
-one multiply-add takes to (field - zero), exactly. What has no pair form is computed twice in f32 and rounded.
+one multiply-add takes to (field - zero), exactly. A bf16 has a mantissa of 7 bits: 0x4300 with a field of at most 7, moved to its end,
+is 128 + field. What has no pair form is computed twice in f32 and rounded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from autocomp.targets.simt.placed import Product
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Const, Expr, Inside, Map
 from autocomp.ir.rounding import unrounded
-from autocomp.ir.types import F16, U8
+from autocomp.ir.types import BF16, F16, U8, DType
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Line
 from autocomp.tile.program import Stmt, Tensor, Value
@@ -27,7 +28,9 @@ from autocomp.tile.program import Stmt, Tensor, Value
 if TYPE_CHECKING:
     from autocomp.targets.simt.printer import Printer
 
-MAGIC = 1024  # 0x6400 as a half: its last bits count ones
+MAGIC = {F16: 1024, BF16: 128}  # 0x6400 as a half, 0x4300 as a bf16: their last bits count ones
+WIDEST = {F16: 8, BF16: 7}  # bits of a field that a mantissa holds
+WHOLE = {F16: 2048, BF16: 256}  # up to which all whole numbers are values
 TWO = {"add": "ac_pair_add", "sub": "ac_pair_sub", "mul": "ac_pair_mul"}
 
 
@@ -107,6 +110,7 @@ class Pairs:
 
     def __init__(self, at: Printer, layout: Layout, dtype: str) -> None:
         self.at, self.layout, self.kind = at, layout, STORED[dtype]
+        self.half = next((d for d in MAGIC if d.name == dtype), None)
         first = layout.reg[0]
         whole = sum(d.axis == first.axis for level in (layout.reg, layout.lane, layout.wave) for d in level) == 1
         self.axis = first.axis if whole and first.axis not in at.base else ""  # its index is known to be 0 or 1
@@ -132,22 +136,31 @@ class Pairs:
 
     def pair(self, low: Expr, high: Expr, r: str) -> str:
         low, high = unrounded(low), unrounded(high)  # a pair is rounded where it is made
-        if self.kind == STORED[F16.name] and not self.at.exact:
-            fields = _field(low), _field(high)
+        if self.half is not None and not self.at.exact:
+            fields = _field(low, self.half), _field(high, self.half)
             if fields[0] is not None and fields[1] is not None:
                 return self.fields(fields[0], fields[1], r)
-            if isinstance(low, Map) and isinstance(high, Map) and low.fn == high.fn and low.fn in TWO and low.dtype == high.dtype == F16:
-                return f"{TWO[low.fn]}({', '.join(self.pair(a, b, r) for a, b in zip(low.args, high.args))})"
+            if isinstance(low, Map) and isinstance(high, Map) and (call := self.two(low, high)):
+                return f"{call}({', '.join(self.pair(a, b, r) for a, b in zip(low.args, high.args))})"
         scalar = lambda h: self.scalar(r if h == 0 else f"({r} + 1)")
         return f"ac_pair<{self.kind}>({scalar(0).text(low)}, {scalar(1).text(high)})"
+
+    def two(self, low: Map, high: Map) -> str:
+        """What computes both at once, "" for nothing."""
+        alike = low.fn == high.fn and low.fn in TWO and low.dtype == high.dtype == self.half
+        return TWO[low.fn] + ("_bf16" if self.half == BF16 else "") if alike else ""
 
     def fields(self, low: Field, high: Field, r: str) -> str:
         word = lambda f, r: f"ac_word({self.at.names.of(f.name)}, {self.place(f.name, r)})"
         byte = lambda f, r: f"({self.place(f.name, r)}) % 4"
+        words = f"{word(low, r)}, {word(high, f'({r} + 1)')}, {byte(low, r)}, {byte(high, f'({r} + 1)')}"
+        if self.half == BF16:
+            mask = (1 << low.width) - 1 | (1 << high.width) - 1 << 16
+            zero = _bf16s(*(-MAGIC[BF16] - f.minus for f in (low, high)))
+            return f"ac_pair_fields_bf16({words}, {low.shift}, {high.shift}, {self.kept(f'{mask:#010x}u')}, {self.kept(zero)})"
         mask = sum(((1 << f.width) - 1 << f.shift) << 16 * h for h, f in enumerate((low, high)))
         scale = _bits(2.0**-low.shift, 2.0**-high.shift)
-        shift = _bits(*(-(MAGIC * 2.0**-f.shift) - f.minus for f in (low, high)))
-        words = f"{word(low, r)}, {word(high, f'({r} + 1)')}, {byte(low, r)}, {byte(high, f'({r} + 1)')}"
+        shift = _bits(*(-(MAGIC[F16] * 2.0**-f.shift) - f.minus for f in (low, high)))
         return f"ac_pair_fields({words}, {self.kept(f'{mask:#010x}u')}, {self.kept(scale)}, {shift})"
 
     def kept(self, number: str) -> str:
@@ -166,15 +179,15 @@ class Pairs:
                       index=self.at.index)  # fmt: skip
 
 
-def _field(e: Expr) -> Field | None:
-    """A field of a byte, cast to f16, less a whole number: what has a pair form; None otherwise."""
+def _field(e: Expr, half: DType) -> Field | None:
+    """A field of a byte, cast to a half type, less a whole number: what has a pair form; None otherwise."""
     minus = 0
     if isinstance(e, Map) and e.fn in ("sub", "add") and isinstance(e.args[1], Const):
         c = float(e.args[1].value)
-        if c != int(c) or abs(c) > MAGIC // 2:
+        if c != int(c) or MAGIC[half] + abs(c) > WHOLE[half] or abs(c) > MAGIC[half] // 2:
             return None
         minus, e = int(c) if e.fn == "sub" else -int(c), e.args[0]
-    if not (isinstance(e, Map) and e.fn == "cast" and e.dtype == F16):
+    if not (isinstance(e, Map) and e.fn == "cast" and e.dtype == half):
         return None
     x, shift, width = e.args[0], 0, 8
     if isinstance(x, Map) and x.fn == "bitand" and isinstance(x.args[1], Const):
@@ -187,10 +200,17 @@ def _field(e: Expr) -> Field | None:
         x = x.args[0]
     if not (isinstance(x, Value) and x.dtype == U8 and 0 <= shift < 8):
         return None
-    return Field(x.name, shift, min(width, 8 - shift), minus)
+    width = min(width, 8 - shift)
+    return Field(x.name, shift, width, minus) if width <= WIDEST[half] else None
 
 
 def _bits(low: float, high: float) -> str:
     """Two halves as the word that holds them."""
     a, b = (int(np.float16(x).view(np.uint16)) for x in (low, high))
+    return f"{a | b << 16:#010x}u"
+
+
+def _bf16s(low: float, high: float) -> str:
+    """Two bf16, of which these numbers are some, as the word that holds them."""
+    a, b = (int(np.float32(x).view(np.uint32)) >> 16 for x in (low, high))
     return f"{a | b << 16:#010x}u"

@@ -84,6 +84,17 @@ AC_DEVICE unsigned ac_pair_fields(unsigned low, unsigned high, int i, int j, uns
   const unsigned x = __byte_perm(low, high, unsigned(i * 0x11 | (j + 4) * 0x1100));
   return ac_as_word(__hfma2(ac_as_pair((x & mask) | 0x64006400u), ac_as_pair(scale), ac_as_pair(shift)));
 }
+AC_DEVICE __nv_bfloat162 ac_as_bf16s(unsigned x) { return *reinterpret_cast<__nv_bfloat162 *>(&x); }
+AC_DEVICE unsigned ac_as_word(__nv_bfloat162 x) { return *reinterpret_cast<unsigned *>(&x); }
+AC_DEVICE unsigned ac_pair_add_bf16(unsigned a, unsigned b) { return ac_as_word(__hadd2_rn(ac_as_bf16s(a), ac_as_bf16s(b))); }
+AC_DEVICE unsigned ac_pair_sub_bf16(unsigned a, unsigned b) { return ac_as_word(__hsub2_rn(ac_as_bf16s(a), ac_as_bf16s(b))); }
+AC_DEVICE unsigned ac_pair_mul_bf16(unsigned a, unsigned b) { return ac_as_word(__hmul2_rn(ac_as_bf16s(a), ac_as_bf16s(b))); }
+// fields at bits si of byte i of `low` and sj of byte j of `high`, moved to the ends of mantissas, 128 + field, plus `zero`: of one byte four
+// instructions
+AC_DEVICE unsigned ac_pair_fields_bf16(unsigned low, unsigned high, int i, int j, int si, int sj, unsigned mask, unsigned zero) {
+  const unsigned a = __byte_perm(low, 0u, unsigned(0x4440 | i)), b = __byte_perm(high, 0u, unsigned(0x4440 | j));
+  return ac_pair_add_bf16((((a >> si) + (b << (16 - sj))) & mask) | 0x43004300u, zero);
+}
 
 // ---- clusters: blocks that read each other's shared memory (sm_90)
 AC_DEVICE int ac_cluster_rank() { int r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
