@@ -36,8 +36,12 @@ def place(p: TileProgram, instructions: Sequence[Instruction], plain: Instructio
 
     Raises UnsupportedOp where a layout would have to be converted or an axis cannot be tiled so.
     """
-    out = Placement(threads, wave, stages, cluster=cluster, counted=counted, peeled=peeled(p, threads) if peel else frozenset(), ends=peel)
-    out = Placer(p, instructions, plain, out, asked, strips).run()
+    empty = lambda: Placement(threads, wave, stages, cluster=cluster, counted=counted, peeled=peeled(p, threads) if peel else frozenset(),
+                              ends=peel)  # fmt: skip
+    placer = Placer(p, instructions, plain, empty(), asked, strips)
+    out = placer.run()
+    if placer.lies_along and not out.strips:  # for strips that no thread reads
+        out = Placer(p, instructions, plain, empty(), asked).run()
     if cluster > 1 and (out.shared or out.staged):
         raise UnsupportedOp(f"{', '.join((*out.shared, *out.staged))} in shared memory, which the blocks of a cluster have each their own",
                             where=f"kernel {p.name}", hint="use clusters for reductions of what registers hold")  # fmt: skip
@@ -50,6 +54,7 @@ class Placer:
     def __init__(self, p: TileProgram, instructions: Sequence[Instruction], plain: Instruction, out: Placement,
                  asked: str = "", strips: bool = False) -> None:  # fmt: skip
         self.asked, self.strips = asked, strips
+        self.lies_along = False  # whether a layout is another so that threads have neighbouring windows
         self.p, self.instructions, self.plain, self.out = p, instructions, plain, out
         self.bufs = {b.name: b for b in p.bufs}
         self.extended = {b.name: frozenset(x for x in b.axes if self.size(x) > 1) for b in p.bufs}
@@ -421,6 +426,7 @@ class Placer:
         whole = frozenset(x for x in sizes if x in self.reduced)
         last = {x for x in sizes if x not in main} if whole & set(main) else ()  # what is read once serves all of them
         along = self.sliding(sizes, inner) if self.strips else ()
+        self.lies_along |= bool(along)
         lying = lambda v: free_layout(sizes, inner, v, self.out.wave, self.out.threads // self.out.wave, whole, front, (*runs, *along),
                                       last, along)  # fmt: skip
         vector = min(vector, 16)

@@ -13,10 +13,10 @@ from autocomp.targets.ascend.tables import table
 from autocomp.targets.simt import printer
 
 import autocomp
-from autocomp.ir.directives import complete
+from autocomp.ir.directives import DIRECTIVES, complete
 from autocomp.ir.schedule_text import parse
 from autocomp.tile.plan import spell
-from tests.helpers.device_graphs import attention, gemm, graph
+from tests.helpers.device_graphs import GRAPHS, attention, gemm, graph
 
 SUMS = graph({"x": "f32[48, 80]"}, """%0 = reduce_sum(x, axes=[1])
                                            %1 = exp(%0)
@@ -88,3 +88,15 @@ def test_what_took_effect_on_an_npu_is_what_its_text_calls():
         assert set(out.applied) == {d for d, row in calls.items() if f"{table()[row]}(" in out.text}
         seen.update(out.applied)
     assert seen == {*calls}
+
+
+@pytest.mark.parametrize("name", ["depthwise_stride", "depthwise", "layer_norm_odd", "softmax_wide"])
+def test_a_directive_that_takes_no_effect_changes_nothing(name):
+    """A chosen schedule lacks those, and another process prints its kernel from what it has."""
+    target = load_target("cuda:h200")
+    program = autocomp.optimize(GRAPHS[name], target="cuda:h200", cache=False)
+    for call in program.calls.calls:
+        schedule = parse(next(k.schedule for k in program.kernels if k.name == call.kernel.name))
+        every = target.emit(call.kernel, replace(schedule, directives=type(schedule.directives)(DIRECTIVES)))
+        used = target.emit(call.kernel, replace(schedule, directives=type(schedule.directives)(every.applied)))
+        assert every.text.partition("*/")[2] == used.text.partition("*/")[2]
