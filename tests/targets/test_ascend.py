@@ -198,7 +198,8 @@ def test_the_model_sees_faults(edit, complaint, tmp_path):
         ("one_row", "p.m = m == 1 ? 16 : m;", "p.m = m;", "float64 reference"),
         ("last_row", "p.m = m == 1 ? 16 : m;", "p.m = m;", "float64 reference"),
         # the scalar unit writes the first block of an index vector without waiting for the vector unit
-        ("masked", "  SetFlag<HardEvent::V_S>(0);\n  WaitFlag<HardEvent::V_S>(0);\n", "", "V reads, S writes the same bytes unordered"),
+        ("masked", "  SetFlag<HardEvent::V_S>(0);\n  WaitFlag<HardEvent::V_S>(0);\n  CreateVecIndex(d,", "  CreateVecIndex(d,",
+         "V reads, S writes the same bytes unordered"),
     ],
 )
 def test_the_model_sees_what_the_library_does_with_its_scalar_unit_and_with_one_row(name, was, by, complaint, tmp_path):

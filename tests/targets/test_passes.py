@@ -95,6 +95,14 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
 +  await earlier launches, let the next one start
    grid i1 persistent=yes
 """),
+    "late_launch": (SUMS, {"i0": 1, "r0": 512}, {}, (), """
+-await earlier launches, let the next one start
++await earlier launches
+ s = fill 0
+   s += reduce add r0 cast_t
++let the next launch start
+ cast_t2 = map cast(f16, s)
+"""),
     "prefetch_constants": (FEW, TILE, TEAM, (), """
  producer
 -  await earlier launches, let the next one start
