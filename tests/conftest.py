@@ -186,3 +186,9 @@ def model(tmp_path_factory):
         pytest.skip("no C++ compiler (g++ or clang++)")
     (made,) = once(tmp_path_factory, "simt", compile_model).glob("*.o")
     return made
+
+
+@pytest.fixture
+def among_others(monkeypatch):
+    """Kernels are printed as in a program of several."""
+    monkeypatch.setattr("autocomp.runtime.program.beside_others", lambda schedule, calls: schedule)

@@ -416,7 +416,7 @@ def _asked(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Op
     own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: int(_room(chip, level)),
            "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)), **tensors}  # fmt: skip
     functions = kernel_functions(roles, chip, options) | own
-    given = Directives(rules.of("directives", chip.target), kernel_functions(roles, chip, options) | tensors)
+    given = directives_of(kernel, roles, rules, chip, options, tensors)
     alike = (_why_not_split(kernel, roles.split, options.exact), *(f() for f in tensors.values()))
     return Asked(roles, functions, lambda s: legal(kernel, s, options.exact), given, alike)
 
@@ -429,9 +429,11 @@ def _why_not_split(kernel: Kernel, axis: str, exact: bool) -> str:
         return str(e)
 
 
-def directives_of(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Directives:
-    """What rules give the schedules of a kernel with these roles."""
-    return Directives(rules.of("directives", chip.target), kernel_functions(roles, chip, options) | tensors_of(kernel))
+def directives_of(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options,
+                  tensors: Mapping[str, Any] | None = None) -> Directives:  # fmt: skip
+    """What rules give the schedules of a kernel with these roles. `tensors`: its `tensors_of`, where they are at hand."""
+    own = tensors_of(kernel) if tensors is None else tensors
+    return Directives(rules.of("directives", chip.target), {**kernel_functions(roles, chip, options), **own})
 
 
 def _candidates(kernel: Kernel, roles: Roles, found: Found, chip: Chip, options: Options, refused: dict[str, int],

@@ -163,8 +163,12 @@ def _side_by_side(c: int, readers: dict[int, set[int]], twins: dict[int, int], f
     return sum(most(end, group) if len(group) > 1 else 1 for end, group in ends.items())
 
 
+def _given(c: EClass) -> bool:
+    return any(n.op in ("input", "param", "const") for n in c.nodes)
+
+
 def _in_memory(c: EClass) -> bool:
-    return c.constant or any(n.op in ("input", "param", "const") for n in c.nodes)
+    return c.constant or _given(c)
 
 
 def _casts_narrow(classes: dict[int, EClass], c: int, units: Set[str]) -> bool:
@@ -178,22 +182,21 @@ def _casts_narrow(classes: dict[int, EClass], c: int, units: Set[str]) -> bool:
 def _unpacked(classes: dict[int, EClass], by_class: dict[int, tuple[SubjectNode, ...]], memory: frozenset[int]) -> frozenset[int]:
     """Constants that are unpacked, element by element, from numbers of at most 8 bits in fewer bytes than they have, and all between."""
     mapped = {c: [n for n in by_class[c] if n.form.kind == "map"] for c in by_class if c in memory and classes[c].constant}
-    given = lambda c: any(n.op in ("param", "const", "input") for n in classes[c].nodes)
     size = lambda c: float(t.bytes) if isinstance((t := classes[c].type).elements, int) else inf
     least = {c: size(c) for c in memory}
     for _ in range(DEEP):
         made = {c: min([least[c], *(sum(least.get(x, 0.0) for x in {*n.enode.children}) for n in forms)]) for c, forms in mapped.items()
-                if not given(c)}  # fmt: skip
+                if not _given(classes[c])}  # fmt: skip
         if all(made[c] >= least.get(c, inf) for c in made):
             break
         least |= made
     found: set[int] = set()
     wide = lambda c: classes[c].type.dtype.is_float and classes[c].type.dtype.bits > 8 and size(c) > SMALL * classes[c].type.dtype.bytes
-    for root in [c for c in mapped if not given(c) and wide(c) and least.get(c, inf) <= LESS * size(c)]:
+    for root in [c for c in mapped if not _given(classes[c]) and wide(c) and least.get(c, inf) <= LESS * size(c)]:
         below, todo, bytes_ = {root}, [root], False
         while todo:
             for x in {x for n in mapped.get(todo.pop(), ()) for x in n.enode.children} - below:
-                if given(x):
+                if _given(classes[x]):
                     bytes_ |= classes[x].type.dtype.bits <= 8 and classes[x].type.elements > SMALL // 2  # type: ignore[operator]
                 elif x in mapped:
                     below.add(x)

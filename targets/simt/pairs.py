@@ -156,11 +156,11 @@ class Pairs:
         words = f"{word(low, r)}, {word(high, f'({r} + 1)')}, {byte(low, r)}, {byte(high, f'({r} + 1)')}"
         if self.half == BF16:
             mask = (1 << low.width) - 1 | (1 << high.width) - 1 << 16
-            zero = _bf16s(*(-MAGIC[BF16] - f.minus for f in (low, high)))
+            zero = _bits(BF16, *(-MAGIC[BF16] - f.minus for f in (low, high)))
             return f"ac_pair_fields_bf16({words}, {low.shift}, {high.shift}, {self.kept(f'{mask:#010x}u')}, {self.kept(zero)})"
         mask = sum(((1 << f.width) - 1 << f.shift) << 16 * h for h, f in enumerate((low, high)))
-        scale = _bits(2.0**-low.shift, 2.0**-high.shift)
-        shift = _bits(*(-(MAGIC[F16] * 2.0**-f.shift) - f.minus for f in (low, high)))
+        scale = _bits(F16, 2.0**-low.shift, 2.0**-high.shift)
+        shift = _bits(F16, *(-(MAGIC[F16] * 2.0**-f.shift) - f.minus for f in (low, high)))
         return f"ac_pair_fields({words}, {self.kept(f'{mask:#010x}u')}, {self.kept(scale)}, {shift})"
 
     def kept(self, number: str) -> str:
@@ -204,13 +204,7 @@ def _field(e: Expr, half: DType) -> Field | None:
     return Field(x.name, shift, width, minus) if width <= WIDEST[half] else None
 
 
-def _bits(low: float, high: float) -> str:
-    """Two halves as the word that holds them."""
-    a, b = (int(np.float16(x).view(np.uint16)) for x in (low, high))
-    return f"{a | b << 16:#010x}u"
-
-
-def _bf16s(low: float, high: float) -> str:
-    """Two bf16, of which these numbers are some, as the word that holds them."""
-    a, b = (int(np.float32(x).view(np.uint32)) >> 16 for x in (low, high))
+def _bits(half: DType, low: float, high: float) -> str:
+    """Two numbers of a half type as the word that holds them."""
+    a, b = (int(np.float32(x).astype(half.numpy).view(np.uint16)) for x in (low, high))
     return f"{a | b << 16:#010x}u"

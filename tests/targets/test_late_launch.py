@@ -34,12 +34,6 @@ def test_blocks_of_the_next_launch_start_behind_the_last_loop_of_turns(text, sch
     assert late[: late.index(NEXT)].count("{") - late[: late.index(NEXT)].count("}") == 1, "all threads of a block let it start"
 
 
-@pytest.fixture
-def among_others(monkeypatch):
-    """Kernels are printed as in a program of several."""
-    monkeypatch.setattr("autocomp.runtime.program.beside_others", lambda schedule, calls: schedule)
-
-
 def test_it_is_chosen_where_there_are_turns_and_left_out_by_name(among_others):
     program = autocomp.optimize(LONG, target="cuda:h200", cache=False)
     assert any("late_launch" in k.schedule for k in program.kernels)

@@ -33,12 +33,6 @@ def untouched(source, text: str) -> bool:
     return not set(re.findall(r"\b(?:in\d+|out\d+|map\d+|scratch)\b", text)) - stays
 
 
-@pytest.fixture
-def among_others(monkeypatch):
-    """Kernels are printed as in a program of several."""
-    monkeypatch.setattr("autocomp.runtime.program.beside_others", lambda schedule, calls: schedule)
-
-
 def compiled(text: str, target: str = "cuda:h200"):
     return autocomp.optimize(text, target=target, cache=False)
 

@@ -237,9 +237,9 @@ template <int N, class S> AC_DEVICE void ac_load_words_once(unsigned *r, const S
 // ---- pairs of f16, the first in the low half
 #ifndef AC_PAIRS
 AC_DEVICE unsigned ac_kept(unsigned x) { return x; }
-AC_DEVICE float ac_half_of(unsigned pair, int i) {
+template <class T = f16> AC_DEVICE float ac_half_of(unsigned pair, int i) {
   const unsigned short bits = (unsigned short)(pair >> 16 * i);
-  f16 x;
+  T x;
   memcpy(&x, &bits, 2);
   return ac_widen(x);
 }
@@ -251,19 +251,13 @@ AC_DEVICE unsigned ac_pair_fields(unsigned low, unsigned high, int i, int j, uns
   const float a = float(low >> 8 * i & mask & 255u), b = float(high >> 8 * j & mask >> 16 & 255u);
   return ac_pair<f16>((1024.0f + a) * ac_half_of(scale, 0) + ac_half_of(shift, 0), (1024.0f + b) * ac_half_of(scale, 1) + ac_half_of(shift, 1));
 }
-AC_DEVICE float ac_bf16_of(unsigned pair, int i) {
-  const unsigned short bits = (unsigned short)(pair >> 16 * i);
-  bf16 x;
-  memcpy(&x, &bits, 2);
-  return ac_widen(x);
-}
-AC_DEVICE unsigned ac_pair_add_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_bf16_of(a, 0) + ac_bf16_of(b, 0), ac_bf16_of(a, 1) + ac_bf16_of(b, 1)); }
-AC_DEVICE unsigned ac_pair_sub_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_bf16_of(a, 0) - ac_bf16_of(b, 0), ac_bf16_of(a, 1) - ac_bf16_of(b, 1)); }
-AC_DEVICE unsigned ac_pair_mul_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_bf16_of(a, 0) * ac_bf16_of(b, 0), ac_bf16_of(a, 1) * ac_bf16_of(b, 1)); }
+AC_DEVICE unsigned ac_pair_add_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_half_of<bf16>(a, 0) + ac_half_of<bf16>(b, 0), ac_half_of<bf16>(a, 1) + ac_half_of<bf16>(b, 1)); }
+AC_DEVICE unsigned ac_pair_sub_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_half_of<bf16>(a, 0) - ac_half_of<bf16>(b, 0), ac_half_of<bf16>(a, 1) - ac_half_of<bf16>(b, 1)); }
+AC_DEVICE unsigned ac_pair_mul_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_half_of<bf16>(a, 0) * ac_half_of<bf16>(b, 0), ac_half_of<bf16>(a, 1) * ac_half_of<bf16>(b, 1)); }
 // fields at bits si of byte i of `low` and sj of byte j of `high`, as the mantissas of 128 + field, plus `zero`
 AC_DEVICE unsigned ac_pair_fields_bf16(unsigned low, unsigned high, int i, int j, int si, int sj, unsigned mask, unsigned zero) {
   const unsigned a = low >> 8 * i & 255u, b = high >> 8 * j & 255u, x = (a >> si | b << (16 - sj)) & mask;
-  return ac_pair<bf16>(128.0f + float(x & 255u) + ac_bf16_of(zero, 0), 128.0f + float(x >> 16) + ac_bf16_of(zero, 1));
+  return ac_pair<bf16>(128.0f + float(x & 255u) + ac_half_of<bf16>(zero, 0), 128.0f + float(x >> 16) + ac_half_of<bf16>(zero, 1));
 }
 #endif
 // zeros in shared memory, by THREADS threads
