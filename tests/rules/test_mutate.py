@@ -61,7 +61,7 @@ def test_rules_ask_of_memories_for_what_no_kernel_does_without():
 
 @cache
 def sample() -> MutationReport:
-    return mutate_rules(SMALL, 24, 5, 8)
+    return mutate_rules(SMALL, 12, 5, 8)
 
 
 def test_what_is_really_wrong_is_refused():
@@ -82,7 +82,7 @@ def test_a_checker_that_draws_nothing_misses_many(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(f"autocomp.rewrite.check.{made}", lambda *a: iter(()))
     monkeypatch.setattr("autocomp.rewrite.check.all_forms", lambda rule: Forms())
     monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
-    blind = mutate_rules(SMALL, 24, 5, 8)
+    blind = mutate_rules(SMALL, 12, 5, 8)
     assert [(t.rule, t.what, t.wrong) for t in blind.trials] == [(t.rule, t.what, t.wrong) for t in sample().trials]
     refuted = lambda report: sum(t.status == "refuted" for t in report.wrong)
     assert refuted(blind) < refuted(sample()) <= len(sample().wrong)

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from autocomp.frontends.text import parse
-from autocomp.rewrite import check_rule, parse_rules
+from autocomp.rewrite import check_rule, forms, parse_rules
 from autocomp.rewrite.check import CheckResult, idle
 from autocomp.rewrite.compare import defined
 from autocomp.rewrite.draw import Drawer
 from autocomp.rewrite.forms import Forms
 from autocomp.rewrite.rule import Rule
+from tests.helpers.repeats import repeats
 
 SETS = Path(__file__).parent / "sets"
 
@@ -29,7 +30,7 @@ def rules(name: str) -> tuple[Rule, ...]:
 
 
 @cache
-def results(name: str) -> dict[str, CheckResult]:
+def results(name: str, ranks: tuple[tuple[int, int], ...] = forms.RANKS) -> dict[str, CheckResult]:
     if name.startswith("wrong"):
         return {r.name: check_rule(r, 10) for r in rules(name)}
     return {r.name: check_rule(r, 2, prove=False) for r in rules(name)}  # right ones are drawn by all who use rules
@@ -43,10 +44,14 @@ def test_wrong_rules_are_refused(name: str, many: int):
     assert len(accepted) <= 0.02 * len(rules(name)), accepted
 
 
+@pytest.mark.parametrize("ranks", [forms.RANKS[:2], repeats(forms.RANKS, of="smaller ranks")], ids=["small", "all"])
 @pytest.mark.parametrize(("name", "many"), [("right", 30), ("right_of_many_ops", 15)])
-def test_right_rules_are_not_refused(name: str, many: int):
+def test_right_rules_are_not_refused(name: str, many: int, ranks: tuple[tuple[int, int], ...], monkeypatch: pytest.MonkeyPatch):
+    """`ranks`: of the forms whose types are compared; values are compared on drawn instances of all ranks."""
+    monkeypatch.setattr(forms, "RANKS", ranks)
+    monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
     assert len(rules(name)) >= many
-    assert {n: c.detail for n, c in results(name).items() if c.status in ("refuted", "assumed")} == {}
+    assert {n: c.detail for n, c in results(name, ranks).items() if c.status in ("refuted", "assumed")} == {}
 
 
 def test_most_wrong_rules_hold_on_their_authors_examples(monkeypatch: pytest.MonkeyPatch):

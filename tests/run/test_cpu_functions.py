@@ -13,6 +13,7 @@ from autocomp.targets import load_target
 from scipy import special
 
 from tests.helpers import fresh
+from tests.helpers.repeats import repeats
 
 # function -> (float64 reference, range, most ulp that the header states)
 FUNCTIONS = {
@@ -78,13 +79,14 @@ def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return np.abs(got.astype(np.float64) - want) / np.spacing(np.abs(want).astype(np.float32)).astype(np.float64)
 
 
+@pytest.mark.parametrize("points", [1 << 14, repeats(1 << 18, of="fewer points of the same range")])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_error_in_ulp_is_what_the_header_states(library: ctypes.CDLL, name: str) -> None:
+def test_error_in_ulp_is_what_the_header_states(library: ctypes.CDLL, name: str, points: int) -> None:
     reference, (low, high), most = FUNCTIONS[name]
     rng = fresh.rng()
-    x = rng.uniform(low, high, 1 << 18)
-    small = rng.uniform(0, 1, 1 << 18) ** 8 * min(1.0, high) * rng.choice([1.0, 1.0 if low >= 0 else -0.99], 1 << 18)
-    spread = np.exp(rng.uniform(np.log(low), np.log(high), 1 << 18)) if low > 0 else small
+    x = rng.uniform(low, high, points)
+    small = rng.uniform(0, 1, points) ** 8 * min(1.0, high) * rng.choice([1.0, 1.0 if low >= 0 else -0.99], points)
+    spread = np.exp(rng.uniform(np.log(low), np.log(high), points)) if low > 0 else small
     x = np.concatenate([x, spread]).astype(np.float32)
     x = x[np.abs(x) > 1e-30]
     x = x[: x.size // 16 * 16]
@@ -95,10 +97,14 @@ def test_error_in_ulp_is_what_the_header_states(library: ctypes.CDLL, name: str)
     assert error[worst] <= most, f"{name}({x[worst]!r}) is off by {error[worst]:.2f} ulp"
 
 
+@pytest.mark.parametrize("every", [False, repeats(True, of="some of the same angles")], ids=["some", "every"])
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_angles_near_multiples_of_a_quarter_turn_keep_their_places(library: ctypes.CDLL, name: str) -> None:
-    quarters = np.arange(1, 1 + (1 << 19), dtype=np.float64) * np.pi / 2
+def test_angles_near_multiples_of_a_quarter_turn_keep_their_places(library: ctypes.CDLL, name: str, every: bool) -> None:
+    """Of the first half million all, or the first of them and each 31st, in all four quarters of a turn."""
+    numbers = np.arange(1, 1 + (1 << 19), dtype=np.float64)
+    quarters = (numbers if every else np.concatenate([numbers[: 1 << 14], numbers[::31]])) * np.pi / 2
     x = np.concatenate([quarters, -quarters]).astype(np.float32)
+    x = np.resize(x, -(-x.size // 16) * 16)
     reference, _, most = FUNCTIONS[name]
     error = ulps(call(getattr(library, f"{name}_all"), x), reference(x.astype(np.float64)))
     worst = int(np.argmax(error))
