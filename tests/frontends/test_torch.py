@@ -16,6 +16,7 @@ from torch.nn import functional as F  # noqa: E402, N812
 from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
 from autocomp.frontends.torch.call import TABLE  # noqa: E402
+from autocomp.frontends.torch.checks import passing  # noqa: E402
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
 from tests.helpers.torch_modules import Apply, means_the_same  # noqa: E402
 
@@ -605,6 +606,41 @@ def test_distributions_do_not_ask_whether_their_arguments_are_valid():
 def test_a_choice_by_elements_is_refused_with_the_line_that_asks():
     with pytest.raises(ModelError, match=r"Policy, test_torch.py:\d+ in forward `normal = .*`: torch cannot export it"):
         load_torch(Policy(checked=True).eval(), (R(4, 6), R(4, 3)))
+
+
+class Asking(nn.Module):
+    """Asks of elements what raises where it is not so."""
+
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.GaussianNLLLoss(full=True, reduction="none")
+
+    def forward(self, x, target, var):
+        if not (x > -99).all() or not torch.isfinite(target).all():
+            raise ValueError("far off")
+        assert x.min().item() > -99, "far off"
+        return self.loss(x, target, var), x * 2
+
+
+def test_checks_of_elements_that_raise_are_left_out_with_a_warning():
+    xs = R(4, 6), R(4, 6), R(4, 6).abs() + 0.1
+    with pytest.warns(UserWarning, match="a check of elements is not in the program: `(if not|assert x|elif torch.any)") as said:
+        program = autocomp.optimize(Asking().eval(), example_inputs=xs, cache=False)
+    assert len({(w.filename, w.lineno) for w in said if "a check of elements" in str(w.message)}) == 3
+    for got, want in zip(program(*xs), Asking()(*xs), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize(("code", "way"), [
+    ("if x: raise E", False), ("if not x: raise E", True), ("assert x, y", True), ("assert not x", False),
+    ("if x:\n  pass\nelse: raise E", True), ("if x or y: raise E", False), ("if not (x and y): raise E", True),
+    ("if f(x) > 3: raise E", False),
+    ("if x: raise E\nelse: raise E", None), ("if x: y = 1", None), ("if x or not y: raise E", None), ("y = x", None),
+    ("if f(1 if x else 2): raise E", None), ("if any(t for t in x if t): raise E", None), ("if f(not x): raise E", None),
+    ("while x: raise E", None), ("if x: raise E\n)", None),
+])  # fmt: skip
+def test_what_a_check_has_to_be_for_the_code_to_go_on(code, way):
+    assert passing(tuple(code.splitlines(keepends=True)), 1) is way
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])

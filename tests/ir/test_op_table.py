@@ -13,7 +13,7 @@ from autocomp.ir.decompose import decompose
 from autocomp.ir.ops import OPS
 from autocomp.ir.reference import evaluate
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import DTYPES, TensorType, dtype_of
+from autocomp.ir.types import DTYPES, Sym, TensorType, dtype_of
 from autocomp.tune.written import OP
 
 RNG = np.random.default_rng(20240)
@@ -255,6 +255,8 @@ def test_pointwise_entries_broadcast(name):
         ("matmul", [(3, 4), (5, 6)], {}, "inner dimensions of f32[3, 4] and f32[5, 6] differ"),
         ("transpose", [(3, 4)], {"perm": (0, 0)}, "perm [0, 0] is no permutation of the 2 dimensions of f32[3, 4]"),
         ("reshape", [(3, 4)], {"shape": (5,)}, "cannot reshape f32[3, 4] into [5]: element counts differ"),
+        ("reshape", [(Sym("n", 1, 9), 4)], {"shape": (Sym("n", 1, 9), 5)}, "cannot reshape [n, 4] into [n, 5]: element counts differ"),
+        ("reshape", [(Sym("n", 1, 9), 4)], {"shape": (2, Sym("m", 1, 9))}, "cannot reshape [n, 4] into [2, m]: element counts differ"),
         (
             "conv",
             [(1, 3, 8, 8), (4, 2, 3, 3)],

@@ -14,6 +14,7 @@ from typing import Any
 
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.torch.call import ATEN, TABLE, name_of
+from autocomp.frontends.torch.checks import unraised
 
 KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default", "layer_norm.default", "rms_norm.default", "softmax.int",
         "matmul.default", "masked_fill.Scalar", "stack.default", "roll.default", "unbind.int", "split.Tensor", "chunk.default",
@@ -40,7 +41,7 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            with _traceable():
+            with _traceable(), unraised():
                 program = torch.export.export(module, *apart)
                 if _transforms(program):
                     program = _traced(module, *apart)
@@ -90,7 +91,7 @@ def _tried(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> Any
     torch says of its export then names the module's own lines."""
     import torch
 
-    with _traceable():
+    with _traceable(), unraised():
         try:
             return _traced(module, examples, named)
         except UnsupportedOp:

@@ -63,12 +63,15 @@ def _reshape_infer(t: Types, a: Attrs) -> TensorType:
 
 
 def reshape_groups(old: tuple[Dim, ...], new: tuple[Dim, ...]) -> list[tuple[list[int], list[int]]]:
-    """Runs of old and new dimensions (positions) with equal element counts, as short as possible."""
+    """Runs of old and new dimensions (positions) with equal element counts, as short as possible. Raises ModelError where all of the old
+    ones have another count than all of the new ones."""
     parts = {d: content(d) for d in (*old, *new)}
     primes = {s: 2**31 + 10 * k + 11 for k, s in enumerate(sorted({s for _, of in parts.values() for s in of}, key=str))}
     size = lambda d: prod((parts[d][0], *(primes[s] for s in parts[d][1])))
     if 0 in old:
         return [(list(range(len(old))), list(range(len(new))))]
+    if prod(map(size, old)) != prod(map(size, new)):
+        raise _fail("reshape", f"cannot reshape [{', '.join(map(str, old))}] into [{', '.join(map(str, new))}]: element counts differ")
     groups, i, j = [], 0, 0
     while i < len(old) or j < len(new):
         gi: list[int] = []
