@@ -10,7 +10,7 @@ TORCH ?=
 help:
 	@echo "make demo            optimise ResNet-50 for this CPU, run it, compare with float64 and onnxruntime"
 	@echo "make test            lint, types, all tests; the last line says which were left out, and why"
-	@echo "make test-all        the same with the cases that repeat another on another chip (minutes longer)"
+	@echo "make test-all        the same with the cases that repeat another: more chips, types, sizes, seeds (a third longer)"
 	@echo "make cover           the same with lines of the package that no test reaches (half as long again)"
 	@echo "make test TORCH=1    the same with torch, whose front end is tested too (what CI runs)"
 	@echo "make test-fast       lint and the quick tests: data, legality, tile programs, docs"

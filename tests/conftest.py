@@ -128,7 +128,7 @@ def pytest_unconfigure(config):
     told = "; ".join(f"{c.total()} ({', '.join(why for why, _ in c.most_common(2))}): {way}" for way, c in sorted(ways.items()))
     print(f"left out {reasons.total()} tests: {told}")
     if config.getoption("-m") == "not exhaustive":
-        print("cases that repeat another on another chip are left out too: make test-all")
+        print("cases that repeat another on more chips, types, sizes or seeds are left out too: make test-all")
 
 
 RUN = pytest.StashKey[str]()  # a folder that the processes of this run share

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from benchmarks.neighbourhoods import LINES, LISTED, Point, drawn, off_line, outlying, table, walked, written
+from tests.helpers.repeats import repeating
 
 TARGET = "cuda:h200"
 LISTS = yaml.safe_load(LISTED.read_text(encoding="utf-8"))
@@ -16,7 +17,11 @@ LINES_DRAWN = {line.name: line for _, line in drawn([0])}
 REFRESH = "python benchmarks/neighbourhoods.py --write, then state the mechanism in place of '?'"
 
 
-@pytest.mark.parametrize("name", LINES_DRAWN)
+@pytest.mark.parametrize("name", repeating(LINES_DRAWN, {
+    "products/depth": "products/columns", "row sums/width": "row softmax/width", "convolutions/stride": "convolutions/channels",
+    "convolutions/dilation": "convolutions/channels", "convolutions/groups": "convolutions/channels",
+    "depthwise/window": "depthwise/channels",
+}))  # fmt: skip
 def test_a_shape_is_priced_like_its_neighbours_or_has_a_reason(name: str) -> None:
     listed = {e["at"]: e["times"] for e in LISTS["shapes"] if e["line"] == name}
     points = walked(LINES_DRAWN[name], TARGET)

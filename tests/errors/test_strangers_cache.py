@@ -20,6 +20,7 @@ from autocomp.errors import AutocompError
 from autocomp.runtime import build
 from autocomp.trace import Trace
 from autocomp.tune.use import database_path
+from tests.helpers.repeats import repeats
 from tests.helpers.shared_files import new_cache
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
@@ -171,7 +172,7 @@ def modes(folder):
     return {p: stat.S_IMODE(p.stat().st_mode) for p in (folder, *folder.rglob("*"))}
 
 
-@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077, 0o777])
+@pytest.mark.parametrize("mask", [0o000, repeats(0o022, of="0o000"), repeats(0o077, of="0o777"), 0o777])
 def test_folders_and_entries_are_this_users_whatever_the_umask_is(tmp_path, mask):
     cache = tmp_path / "above" / "cache"
     code = f"import os; os.umask({mask}); import autocomp; autocomp.optimize({GRAPH.format(n=53)!r})([0] * 53)"

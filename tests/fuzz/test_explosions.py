@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from benchmarks.fuzz import explosions
+from tests.helpers.repeats import repeating
 from tests.helpers.time_limits import within
 
 SEEDS = (3, 4, 5, 7, 8, 10, 12, 13, 17, 18, 21, 24, 28, 31, 34, 633, 2251)  # of each family of graphs small ones
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", repeating(SEEDS, {17: "diamonds of 4", 18: "a tower of 5", 21: "divergences of 8", 31: "a tower of 5",
+                                                   2251: "siblings of 28"}))  # fmt: skip
 def test_what_may_explode_ends_and_is_right(seed):
     case = explosions.draw(seed)
     with within(120):

@@ -8,17 +8,18 @@ import pytest
 from autocomp.frontends.tracing.registry import UFUNCS
 from benchmarks.fuzz import metamorphic
 from benchmarks.fuzz.numpy_functions import Case, Expected, Input, _Loops, check, draw, expected, problem, smaller
+from tests.helpers.repeats import seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(20), 10))
 def test_drawn_functions_are_numpys(seed):
     verdict = check(draw(seed))
     assert verdict.kind != "wrong", f"{verdict.detail}\n{draw(seed).text()}"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(range(6), 3))
 def test_two_ways_agree(seed):
     verdict = metamorphic.check(metamorphic.draw(seed))
     assert verdict.kind != "wrong", f"{verdict.detail}\n{metamorphic.draw(seed).text()}"

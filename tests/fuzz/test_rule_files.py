@@ -7,7 +7,7 @@ import pytest
 from benchmarks.fuzz import rule_files
 from benchmarks.fuzz.rule_files import Case, check, draw, smaller
 
-SEEDS = range(24)
+SEEDS = range(12)
 
 
 def test_broken_files_are_refused_with_a_reason():

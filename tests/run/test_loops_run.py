@@ -19,6 +19,7 @@ from autocomp.report.graphview import kernel_network
 from autocomp.report.saved import prepare_saved
 from autocomp.runtime.plan import arena, slots
 from tests.helpers.loop_graphs import by_hand, check, feed, network
+from tests.helpers.repeats import repeats
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def compiled():
     return {trips: autocomp.optimize(network(trips), target="cpu") for trips in (2, 512)}
 
 
-@pytest.mark.parametrize("trips", [0, 1, 2, 7, 512])
+@pytest.mark.parametrize("trips", [0, 1, 2, 7, repeats(512, of="7")])
 def test_any_number_of_steps(trips, compiled):
     program = compiled.get(trips) or autocomp.optimize(network(trips), target="cpu")
     assert len(program.calls.loops) == (0 if trips == 1 else 2)

@@ -78,13 +78,13 @@ def test_what_random_graphs_found_on_gpus(name):
 
 
 @needs_cc
-@settings(max_examples=30, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 @given(graphs())
 def test_random_graphs_match_the_reference(graph):
     check(graph)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs())
 def test_live_tensors_never_overlap_in_the_arena(graph):
     calls = covered(graph)
@@ -116,7 +116,7 @@ ROWS = "graph rows\ninput x: f16[65, 300]\n%0 = softmax(x, axes=[1])\n%1 = mul(%
 
 def test_sources_are_the_same_bytes_whatever_the_hash_seed(tmp_path):
     texts = [("cpu", show(bert(1, seq=16, hidden=32, heads=2, inner=64)).replace("extern", "random(0)"))]
-    texts += [("cuda:h200", t) for t in (ROWS, *(GRAPHS[x] for x in ("maxpool", "gemm_bias_gelu", "attention_f16")))]
+    texts += [("cuda:h200", t) for t in (ROWS, *(GRAPHS[x] for x in ("gemm_bias_gelu", "attention_f16")))]
     paths = [(target, str(tmp_path / f"{i}.txt")) for i, (target, _) in enumerate(texts)]
     for (_, path), (_, text) in zip(paths, texts):
         Path(path).write_text(text)

@@ -10,6 +10,7 @@ import pytest
 import autocomp
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from autocomp.simulate.simt_model import ModelExecutor, compile_model
+from tests.helpers.repeats import repeats
 from tests.targets.test_radix_select import drawn, ordered
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
@@ -66,7 +67,7 @@ def test_orders_of_all_types_on_ascend(chip, seed, tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("chip", ["c500", "c550"])
+@pytest.mark.parametrize("chip", ["c500", repeats("c550", of="c500")])
 def test_orders_of_all_types_on_maca(chip, tmp_path):
     these = cases(3)
     program = autocomp.optimize(text(these), target=f"maca:{chip}")

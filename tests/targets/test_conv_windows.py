@@ -18,6 +18,7 @@ from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.goldens import patch
+from tests.helpers.repeats import repeating
 from tests.helpers.schedules import by_hand
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -57,7 +58,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", repeating(CASES, {
+    "several rows an instruction": "images that do not stay", "channels in two parts": "the same in blocks that stay",
+    "warpgroups that take turns": "three that take turns", "halos that share their zeros": "wide ones",
+}))  # fmt: skip
 def test_a_patch_read_at_offsets_is_right(name, model, tmp_path):
     image, channels, out, taps, pad, dilation, tile, how = CASES[name]
     program = autocomp.optimize(conv(image, channels, out, taps, pad, dilation), target="cuda:h200")
@@ -89,7 +93,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", repeating(LINES, {"two instructions a line": "lines that end in an instruction"}))
 def test_windows_that_slide_along_a_line_are_read_where_they_lie(name, model, tmp_path):
     image, run, out, taps, stride, pad, tile, how = LINES[name]
     program = autocomp.optimize(lines(image, run, out, taps, stride, pad), target="cuda:h200")

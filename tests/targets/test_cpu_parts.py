@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autocomp.cost.host import facts
+from tests.helpers.repeats import repeating
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("gcc") is None, reason="no gcc for x86-64 here")
 
@@ -64,8 +65,9 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("level, lanes", [("x86-64-v4", 16), ("x86-64-v3", 8), ("x86-64", 4)])
-@pytest.mark.parametrize("optimised", ["-O1", "-O3"])
+@pytest.mark.parametrize(("level", "lanes", "optimised"), repeating(
+    [(*of, o) for of in (("x86-64-v4", 16), ("x86-64-v3", 8), ("x86-64", 4)) for o in ("-O1", "-O3")],
+    {("x86-64-v4", 16, "-O1"): "-O3", ("x86-64-v3", 8, "-O1"): "-O3", ("x86-64", 4, "-O3"): "-O1"}))  # fmt: skip
 def test_nothing_beside_the_part_is_touched(level: str, lanes: int, optimised: str, tmp_path: Path) -> None:
     if lanes * 4 > facts().vector_bytes:
         pytest.skip(f"this machine does not run {level}")

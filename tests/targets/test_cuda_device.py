@@ -94,7 +94,8 @@ def test_an_architecture_that_is_not_printed_for_is_refused(arch, tmp_path):
 @pytest.mark.skipif(bool(missing), reason=missing)
 @pytest.mark.parametrize("chip", [c for c in CHIPS if c not in ("a100", "h200")])  # these two compile every graph in test_cuda.py
 def test_kernels_of_every_chip_compile(chip):
-    for name in SAMPLE:
+    alike = {"h100": "h200", "rtx4090": "l40s", "a10": "a100"}  # of whose code theirs is, but for numbers
+    for name in SAMPLE[::3] if chip in alike else SAMPLE:
         program = autocomp.optimize(GRAPHS[name], target=f"cuda:{chip}")
         assert program.target.chip.name == chip
         assert all(code[:4] == b"\x7fELF" for code in program.build().values())

@@ -16,6 +16,7 @@ from autocomp.runtime.program import build_program
 from autocomp.simulate.simt_model import ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeating
 from tests.helpers.schedules import by_hand
 
 STORED = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -84,9 +85,11 @@ def once(program: Any) -> bool:
 
 @pytest.mark.parametrize(
     ("form", "mask", "batch", "rows", "keys"),
-    [("repeat", "", 1, 1, 8192), ("repeat", "length", 8, 1, 8192), ("repeat", "where", 64, 1, 2048), ("repeat", "where", 1, 1, 131072),
-     ("broadcast", "add", 8, 1, 8192), ("broadcast", "length", 4, 3, 4099), ("rows", "", 64, 1, 2048), ("rows", "add", 1, 8, 8192),
-     ("bmm", "where", 8, 1, 8192), ("bmm", "", 4, 3, 4099)],
+    repeating([("repeat", "", 1, 1, 8192), ("repeat", "length", 8, 1, 8192), ("repeat", "where", 64, 1, 2048),
+               ("repeat", "where", 1, 1, 131072), ("broadcast", "add", 8, 1, 8192), ("broadcast", "length", 4, 3, 4099),
+               ("rows", "", 64, 1, 2048), ("rows", "add", 1, 8, 8192), ("bmm", "where", 8, 1, 8192), ("bmm", "", 4, 3, 4099)],
+              {("repeat", "where", 64, 1, 2048): "fewer rows, more keys", ("repeat", "", 1, 1, 8192): "rows",
+               ("bmm", "", 4, 3, 4099): "the same with a mask"}),
 )  # fmt: skip
 def test_keys_and_values_are_read_once(form, mask, batch, rows, keys):
     """However the heads of a group and the mask are written: nothing of the size of the scores or of the repeated keys is stored."""

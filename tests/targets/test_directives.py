@@ -89,7 +89,7 @@ KERNELS = {
     "sums thread by thread": (SUMS, by_hand({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
-SUBSETS = 2  # of each kernel's directives, drawn
+SUBSETS = 1  # of each kernel's directives, drawn
 
 
 def printed(name: str, names: tuple[str, ...]):

@@ -22,6 +22,7 @@ from benchmarks.fits import FORM, drawn, said
 from tests.helpers.covers import cover_of
 from tests.helpers.device_graphs import gemm
 from tests.helpers.families import FAMILIES
+from tests.helpers.repeats import repeats
 
 FORMS = ("product", "attention", "row_reduction", "column_reduction", "scan")
 TARGETS = ("cuda:h200", "cuda:a10", "maca:c500")
@@ -29,7 +30,7 @@ SEED = 20261124  # the schedules that are drawn, the same in every run
 load_rules = cache(load_rules)
 
 
-@pytest.mark.parametrize("spec", (*TARGETS, "ascend:910b"))
+@pytest.mark.parametrize("spec", ("cuda:h200", repeats("cuda:a10", of="cuda:h200 and maca:c500"), "maca:c500", "ascend:910b"))
 def test_fits_agrees_with_printing_and_prints_nothing(spec, monkeypatch):
     """Of schedules that rules make and of others around them, to the number: `fits` refuses what printing refuses, and nothing else."""
     print(f"seed {SEED}")

@@ -19,6 +19,7 @@ from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Contract, postorder
 from autocomp.simulate.simt_model import COMPILER
 from tests.helpers.device_graphs import four_bits, graph, widened
+from tests.helpers.repeats import repeating
 from tests.helpers.schedules import by_hand
 from tests.targets.test_cuda import needs_nvrtc
 from tests.targets.test_on_cpu_model import check, specialised
@@ -250,7 +251,8 @@ def direct(name: str):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", DIRECT)
+@pytest.mark.parametrize("name", repeating(DIRECT, {"few_rows": "last_turn_short", "bytes": "bytes_of_two_kinds",
+                                                    "ring": "last_turn_short_ring", "ring_of_halves": "deep_ring_of_halves"}))  # fmt: skip
 def test_factors_go_straight_to_registers(name, model, tmp_path):
     program = direct(name)
     assert len(program.calls.calls) == 1

@@ -15,6 +15,7 @@ import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.device_graphs import gemm
+from tests.helpers.repeats import repeating
 from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import CASES, FEW, FEW_ROWS, STREAM, STREAMS, TWO, split, stream
 
@@ -43,13 +44,13 @@ def check(program, model, folder):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", repeating(CASES, {"wide_results": "epilogue"}))
 def test_blocks_of_a_cluster_share_a_tiles_depth(name, model, tmp_path):
     check(split(*CASES[name]), model, tmp_path)
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", FEW_ROWS)
+@pytest.mark.parametrize("name", repeating(FEW_ROWS, {"eight": "odd"}))
 def test_columns_take_the_place_of_few_rows(name, model, tmp_path):
     program = split(*FEW_ROWS[name])
     assert all("wgmma.m64n" in s.text for s in program.printed.values())

@@ -8,6 +8,7 @@ import pytest
 
 import autocomp
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeats
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -21,7 +22,7 @@ def products(dtype: str, depth: int = 48, same: bool = False, after: str = "relu
 
 
 @needs_cc
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f16", repeats("bf16", of="f16"), "f32", "f64"])
 @pytest.mark.parametrize("how", [{"same": True}, {}, {"depth": 33}, {"after": "mul(%s, b2)"}], ids=str)
 def test_products_are_added_on_cpus(dtype, how):
     text = products(dtype, **how)
