@@ -90,7 +90,8 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     times = _roundings(e)
     out.rounded = out.rounded[0] + points * times, out.rounded[1] + times
     out.steps += special * (_steps(e) / SCALAR["exp"].steps)
-    sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "mul", "neg", "abs")
+    sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "neg", "abs")
+    sums = constant("word_product") if e.fn == "mul" else sums
     out.words += points * sums * (e.dtype == I32)
     if made:
         out.making = out.making[0] + vector, out.making[1] + special

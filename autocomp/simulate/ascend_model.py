@@ -32,15 +32,15 @@ APART = [f for f in FLAGS if f != "-shared"]
 PATTERN = 0xFF  # NaN in every floating type
 
 
-@lru_cache(maxsize=2)
-def precompiled(header: Path = HEADER) -> tempfile.TemporaryDirectory[str]:
-    """A folder with the compiled form of a header and of what it includes, made once a process: it is most of a kernel's build. Raises
-    BuildError."""
+@lru_cache(maxsize=4)
+def precompiled(header: Path = HEADER, chip: tuple[str, ...] = ()) -> tempfile.TemporaryDirectory[str]:
+    """A folder with the compiled form of a header and of what it includes, under flags that say the `chip`, made once a process: it is most
+    of a kernel's build. Raises BuildError."""
     folder = tempfile.TemporaryDirectory(prefix="autocomp-model-")
     outer = Path(folder.name) / header.name
     outer.write_text(f'#include "{header}"\n', encoding="utf-8")
     out = Path(f"{outer}.gch")
-    compile_all([[*APART, *INCLUDE, "-x", "c++-header", str(outer), "-o", str(out)]], [out], Path(folder.name))
+    compile_all([[*APART, *INCLUDE, *chip, "-x", "c++-header", str(outer), "-o", str(out)]], [out], Path(folder.name))
     return folder
 
 
@@ -164,8 +164,9 @@ class AscendExecutor:
             for name in names[1:]:
                 text = self.edit_header((HEADER.parent / name).read_text(encoding="utf-8"))
                 (self.folder / name).write_text(text, encoding="utf-8")
-        folders = [str(self.folder), precompiled(INTERFACE).name] if names[0] == INTERFACE.name else [precompiled().name]
-        where = [*(f"-I{p}" for p in folders), *INCLUDE, *([f"-D__NPU_ARCH__={self.architecture}"] if own else [])]
+        chip = (f"-D__NPU_ARCH__={self.architecture}",) if own else ()
+        folders = [str(self.folder), precompiled(INTERFACE, chip).name] if names[0] == INTERFACE.name else [precompiled().name]
+        where = [*(f"-I{p}" for p in folders), *INCLUDE, *chip]
         compile_all([[*FLAGS, *quick_link(), *where, str(path), compiled_model(), "-o", str(out)]], [out], self.folder)
         return ctypes.CDLL(str(out))
 
@@ -213,5 +214,7 @@ template <typename... P> int aclrtlaunch_{source.entry}(int blocks, void *, P...
 ''', encoding="utf-8")
     out = build / "program"
     flags = [*(f for f in FLAGS if f not in ("-shared", "-fPIC")), f"-I{build}", f"-I{folder}", INCLUDE[0]]
+    if any(BLOCKS in source.headers for source in program.printed.values()):
+        flags.append(f"-D__NPU_ARCH__={architecture(program.target.toolchain.arch)}")
     compile_all([[*flags, str(folder / "launcher.cpp"), compiled_model(), "-o", str(out)]], [out], build)
     return out

@@ -215,7 +215,7 @@ class Kernel:
         notes += [f"{n}: {x.top} of {x.capacity} bytes" for n, x in used.items() if x.top]
         applied = split.vector.applied | ({"evict_first"} if self.past_l2 else set())
         cubes = (CUBE_HEADER,) if "cube" in parts else (CUBE_HEADER, COUPLED_HEADER) if CORE in parts else ()
-        headers = (HEADER, *cubes, *((words.HEADER,) if whole(p).words else ()))
+        headers = (HEADER, *cubes, *((words.HEADER,) if whole(p).words or any("ac_longs(" in x for x in lines) else ()))
         if blocks.by_blocks(self.chip):
             lines, headers = blocks.blocks_text(lines, split.vector.ub.top, p.name), (*headers, blocks.HEADER)
         return source(p, lines, notes, groups, header, total, complete(applied), headers)
@@ -235,7 +235,7 @@ class Kernel:
         ub = replace(ub, capacity=ub.capacity - blocks.SPARE) if blocks.by_blocks(self.chip) else ub
         vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
                             "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
-                            blocks.rounds(self.chip), self.partial, row)  # fmt: skip
+                            blocks.rounds(self.chip), blocks.shifts(self.chip), self.partial, row)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         frame = tile if coupled(self.chip) and any(s.op == "mma" for s, _ in walk(p.body)) else Frame("tile", "round")
         split = Split(p, cube, vector, start, row, frame, chunked, self.late.statements, self.late.by, self.more,

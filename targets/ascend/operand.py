@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite, isnan
 
-WORD = "int32_t"
+WORD, LONG = "int32_t", "int64_t"
 
 
 @dataclass(frozen=True)

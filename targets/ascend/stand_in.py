@@ -9,12 +9,13 @@ number is outside of its range; a function checks types and alignment of its ten
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from autocomp.targets.ascend.api import INTEGERS, Api, Field, Form, Function, Structure, api, fact, rows
 
 MODELLED, MORE = "2201", "2002"  # and what the second alone has
+CHIP = "MODEL_CHIP"  # the architecture that a kernel is compiled for
 HEAD = "// Written by targets/ascend/stand_in.py from targets/ascend/api.yaml.\n#pragma once\n"
 
 
@@ -65,7 +66,8 @@ def _literal(n: int | None) -> str:
 
 def functions(of: Api) -> str:
     """Functions, each calling the model's."""
-    lines = [HEAD, "namespace AscendC {"]
+    chip = ("#ifdef __NPU_ARCH__", f"#define {CHIP} __NPU_ARCH__", "#else", f"#define {CHIP} {MODELLED}", "#endif")
+    lines = [HEAD, *chip, "namespace AscendC {"]
     alone = [tuple(f for f in fs if MODELLED not in f.row.get("architectures", [MODELLED])) for fs in api(MORE).functions.values()]
     for overloads in (*of.functions.values(), *alone):
         for f in overloads:
@@ -79,6 +81,8 @@ def _function(f: Function, form: Form) -> Iterator[str]:
     template = f.row.get("template") or ", ".join(f"typename {n}" for n in names)
     own = [p.split()[-1] for p in template.split(", ")] if f.row.get("template") else []
     given = ", ".join(_parameter(t, n) for t, n in form.arguments)
+    if "only" in f.row:  # libraries of kernels for several chips hold the same model
+        template += f", int Chip = {CHIP}"
     if template:
         yield f"template <{template}>"
     yield f"{'' if template else 'inline '}{f.row.get('returns', 'void')} {f.name}({given}) {{"  # what is inline is made in every build
@@ -116,13 +120,22 @@ def _function(f: Function, form: Form) -> Iterator[str]:
 def _conversions(f: Function) -> Iterator[str]:
     """The pairs of types, and the roundings between them."""
     yield "  constexpr unsigned modes ="
-    for u, to in f.row["conversions"].items():
+    for chip, table in f.row.get("only", {}).items():
+        yield f"      Chip == {chip} ? ("
+        yield from _modes(table)
+        yield "      ) :"
+    yield from _modes(f.row["conversions"])
+    yield "      ;"
+    yield f'  static_assert(modes != 0, "{f.name} has no form between these types");'
+    yield '  if (!(modes >> int(roundMode) & 1)) model::tell("a wrong rounding mode");'
+
+
+def _modes(conversions: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
+    for u, to in conversions.items():
         for t, modes in to.items():
             bits = " | ".join(f"1u << int(RoundMode::{m})" for m in modes)
             yield f"      std::is_same_v<U, {u}> && std::is_same_v<T, {t}> ? {bits} :"
-    yield "      0u;"
-    yield f'  static_assert(modes != 0, "{f.name} has no form between these types");'
-    yield '  if (!(modes >> int(roundMode) & 1)) model::tell("a wrong rounding mode");'
+    yield "      0u"
 
 
 def _mentions(type_: str, parameter: str) -> bool:

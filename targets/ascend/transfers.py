@@ -9,7 +9,7 @@ from autocomp.targets.ascend.bordered import Inner, asked_outside, bordered_line
 from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.columns import looked_up
 from autocomp.targets.ascend.copies import Region, copy_lines
-from autocomp.targets.ascend.operand import WORD, Operand
+from autocomp.targets.ascend.operand import LONG, WORD, Operand
 from autocomp.targets.ascend.rearranged import picked, strided
 from autocomp.targets.ascend.scalars import gathered_lines
 from autocomp.targets.ascend.tables import loaded, stored, table
@@ -153,8 +153,15 @@ class Transfers(VectorCore):
             self.v([f"Cast({half.name}, {o.name}, RoundMode::CAST_RINT, {n});"], (o,), half)
             self.release(half)
             o = half
-        mode = "NONE" if o.element == WORD else "RINT"
-        cast = f"Adds({out}, {o.name}, {o.zero}, {n});" if element == o.element else f"Cast({out}, {o.name}, RoundMode::CAST_{mode}, {n});"
-        self.v([cast], (o,), Operand(out, kind, lane))
+        if element == LONG and not self.shifts:
+            words.longs(self, Operand(out, kind, lane, element=LONG), o, n)
+        else:
+            self.v([self.narrowing(out, o, element, n)], (o,), Operand(out, kind, lane))
         lines = copy_lines(r, self.g, kind, lane, self.true, out, False, self.p.name)
         self.frame.works.append(Work(MTE3, (out,), (scratch,) if scratch else (), self.guarded(lines)))
+
+    def narrowing(self, out: str, o: Operand, element: str, n: int) -> str:
+        """Text of an instruction that gives elements their type in memory."""
+        if element == o.element:
+            return f"Adds({out}, {o.name}, {o.zero}, {n});"
+        return f"Cast({out}, {o.name}, RoundMode::CAST_{'NONE' if o.element == WORD else 'RINT'}, {n});"

@@ -45,6 +45,7 @@ class VectorCore:
     by: int = 0
     fused: bool = False  # directive fused_scale
     rounds: bool = True  # Cast rounds single precision to whole numbers; where it does not, functions of sums do, with values beside
+    shifts: bool = True  # words are shifted; where they are not, their sums and products have words more beside
     partial: frozenset[str] = frozenset()  # directive thread_partials: sums that are eight lanes' until behind their loop
     row: str = ""  # the axis whose rows vector cores share
     before: list[str] = field(default_factory=list)  # what a core does in front of its loop

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 HEADER = "autocomp_ascend_words.h"
 LOWEST = -(2**31)
 HALVES = {"add": 2, "mul": 4}  # arrays beside the words that two halves are folded with
+BY_MASKS = 2  # and more of these where no unit shifts words
 
 
 def number(n: int) -> Operand:
@@ -96,7 +97,8 @@ def _free(v: VectorCore, made: list[Operand], given: list[Operand]) -> None:
 
 def _call(v: VectorCore, row: dict[str, object], d: Operand, xs: list[Operand], n: object) -> None:
     """d = a function of operands of a kind."""
-    temps = [v.temporary(d.kind, d.lane, element=WORD) for _ in range(int(str(row.get("temps", 0))))]
+    more = 0 if v.shifts else int(str(row.get("by_masks", 0)))
+    temps = [v.temporary(d.kind, d.lane, element=WORD) for _ in range(int(str(row.get("temps", 0))) + more)]
     v.v([f"{row['call']}({', '.join(o.name for o in (d, *xs, *temps))}, {n});"], tuple(xs), d, *temps)
     for t in temps:
         v.release(t)
@@ -193,6 +195,18 @@ def compacted(v: VectorCore, o: Operand) -> Operand:
     return d
 
 
+def longs(v: VectorCore, out: Operand, o: Operand, n: int) -> None:
+    """Whole numbers as integers of 64 bits, `n` of them side by side, where no conversion gives such."""
+    short = o if o.element == WORD else place(v, "short", n)
+    if short is not o:
+        v.v([f"Cast({short.name}, {o.name}, RoundMode::CAST_RINT, {n});"], (o,), short)
+    w, p = place(v, "halves", 2 * n), place(v, "places", 2 * n)
+    v.v([f"ac_longs({out.name}, {short.name}, {w.name}, {p.name}, {n});"], (short,), out, w, p)
+    for x, size in ((short, n), (w, 2 * n), (p, 2 * n)):
+        if x is not o:
+            v.ub.give(x.offset, size * 4)
+
+
 # ---- reductions
 def folded(v: VectorCore, s: Stmt, x: Operand) -> Operand:
     """One value a lane from all rows of a tile, or one a row from its lanes, which are turned into rows first: half of the rows at a time.
@@ -216,7 +230,8 @@ def folded(v: VectorCore, s: Stmt, x: Operand) -> Operand:
         w, pitch = y, rows
         sizes.append(n)
     half = -(-sizes[0] // 2 // 8) * 8 + pitch
-    temps = [place(v, "half", half) for _ in range(HALVES.get(str(s.expr), 0))] or [w, w]
+    count = HALVES.get(str(s.expr), 0)
+    temps = [place(v, "half", half) for _ in range(count + BY_MASKS * (count > 0 and not v.shifts))] or [w, w]
     names = ", ".join(t.name for t in temps)
     v.v([f"ac_halves_{s.expr}({w.name}, {names}, {v.true[s.axis]}, {pitch});"], (w,), w, *temps)
     for t in temps:

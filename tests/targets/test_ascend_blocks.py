@@ -80,14 +80,55 @@ def test_each_flag_of_a_row_that_ends_within_a_block_is_missed(flag, tmp_path):
 
 def test_what_the_chip_does_not_have_is_neither_printed_nor_in_its_header():
     check(headers()["autocomp_ascend_blocks.h"], api("2002"), own_names())
-    assert {"ac_turn", "ac_Add_i32", "ac_floordiv_i32", "ac_halves_add", "ac_byte"} <= unusable()  # of macros, too
-    assert not {"ac_exp2", "ac_gelu", "ac_row_max", "ac_floor", "ac_sin", "ac_wrapped", "ac_offsets", "ac_halves_max"} & unusable()
-    for text, refusal in ((graph({"a": "f32[64, 64]"}, "%0 = transpose(a, perm=[1, 0])"), "ac_turn calls what architecture 2002"),
-                          (graph({"a": "i32[64, 64]"}, "%0 = neg(a)"), "ac_neg_i32 calls what architecture 2002"),
-                          (graph({"a": "i64[64, 64]"}, "%0 = neg(a)"), "(in|out)0 has elements of type i64"),
-                          (graph({"a": "i32[64, 64]"}, '%0 = cast(a, to="f32")'), "are converted to or from")):  # fmt: skip
+    assert {"ac_scores_exp", "ac_to_fractals"} <= unusable()  # conversions
+    assert not {"ac_exp2", "ac_gelu", "ac_row_max", "ac_floor", "ac_sin", "ac_wrapped", "ac_offsets", "ac_halves_max",
+                "ac_turn", "ac_Add_i32", "ac_floordiv_i32", "ac_halves_add", "ac_byte"} & unusable()  # of macros, too  # fmt: skip
+    for text, refusal in ((graph({"a": "i64[64, 64]"}, "%0 = neg(a)"), "elements of type i64"),
+                          (graph({"a": "i64[64, 64]"}, '%0 = cast(a, to="f32")'), "int64_t is converted to float by CAST_RINT"),
+                          (graph({"a": "f32[64, 64]"}, '%0 = cast(a, to="i64")'), "f32 is converted to i64"),
+                          (graph({"a": "f32[64, 64]"}, '%0 = cast(a, to="bf16")'), "elements of type bf16")):  # fmt: skip
         with pytest.raises(UnsupportedOp, match=refusal):
             autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+
+
+ENDS = [0, 1, -1, 2**31 - 1, -(2**31), 1 - 2**31, 65535, 65536, -65536, -65535, 32767, 32768, -32768, -32769, 0x7FFF8000, -0x7FFF8000,
+        127, 128, -129, 255]  # fmt: skip
+WORDS = ("add(x, y)", "sub(x, y)", "mul(x, y)", "neg(x)", "abs(x)", "floordiv(x, y)", "mod(x, y)", 'cast(x, to="f32")', 'cast(x, to="i8")',
+         'cast(x, to="u8")', "where(%g, x, y)", "max(x, y)")  # fmt: skip
+
+
+@needs_compiler
+def test_words_wrap_where_no_unit_shifts_them(tmp_path):
+    lines = ["%g = gt(x, y)", *(f"%{i} = {fn}" for i, fn in enumerate(WORDS))]
+    outputs = [f"output o{i} = %{i}" for i in range(len(WORDS))]
+    text = "\n".join(["graph g", "input x: i32[9, 300]", "input y: i32[9, 300]", *lines, *outputs, ""])
+    draw = np.random.default_rng(fresh.seed())
+    x, y = (draw.integers(-(2**31), 2**31, 2700).astype("i4") for _ in range(2))
+    x[:400], y[:400] = (p.ravel() for p in np.meshgrid(ENDS, ENDS))
+    y[400:1200], x[1000:1400] = draw.integers(-300, 300, 800), draw.integers(-70000, 70000, 400)
+    feed = {"x": x.reshape(9, 300), "y": y.reshape(9, 300)}
+    program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+    got, want = AscendExecutor(program, tmp_path, blocks=2).run(feed), evaluate(program.graph, feed)
+    for i, fn in enumerate(WORDS):
+        np.testing.assert_array_equal(got[f"o{i}"], want[f"o{i}"], err_msg=fn)
+
+
+# Sums of words along rows and down columns, indices of 64 bits, tiles that are turned, columns that integers name, steps along a row.
+MADE = ("reduce_sum(w, axes=[{axis}])", "reduce_prod(w, axes=[0])", "reduce_argmax(x, axes=[1])", "transpose(x, perm=[1, 0])",
+        "transpose(b, perm=[1, 0])", "cumsum(w, axis=0)", "slice(x, starts=[0, 1], limits=[{m}, {n}], steps=[1, 3])")  # fmt: skip
+
+
+@needs_compiler
+def test_turned_tiles_sums_of_words_and_long_indices_are_right(tmp_path):
+    draw = np.random.default_rng(fresh.seed())
+    m, n, axis = int(draw.integers(9, 40)), int(draw.integers(20, 90)), int(draw.integers(0, 2))
+    lines = [f"%{i} = {fn.format(m=m, n=n, axis=axis)}" for i, fn in enumerate(MADE)]
+    text = "\n".join(["graph g", f"input x: f32[{m}, {n}]", f"input w: i32[{m}, {n}]", f"input b: i8[{m}, {n}]", *lines,
+                      *(f"output o{i} = %{i}" for i in range(len(MADE))), ""])  # fmt: skip
+    program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+    program.executor = AscendExecutor(program, tmp_path, blocks=3)
+    program.verify(seed=fresh.seed())
+    assert any("ac_turn(" in s.text for s in program.printed.values()) and any("ac_longs(" in s.text for s in program.printed.values())
 
 
 # Rounding to whole numbers, of which 2002 has no conversion: halves, ends of what has fractions, what has none, what is no number.

@@ -159,8 +159,8 @@ def test_a_sum_that_leaves_its_type_is_seen(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("was", ["  ac_quotient(q, e, b, y, f, d, s, t, u, v, n);\n  Cast(f, e", "Mins(f, f, 1.0f, n);\n  AC_V;\n  Cast(d",
-                                 "Add(y, y, f, n);"])  # fmt: skip
+@pytest.mark.parametrize("was", ["  ac_quotient(q, e, b, y, f, d, s, t, v, w, AC_THESE n);\n  Cast(f, e",
+                                 "Mins(f, f, 1.0f, n);\n  AC_V;\n  Cast(d", "Add(y, y, f, n);"])  # fmt: skip
 def test_a_division_that_is_a_step_short_is_seen(was, tmp_path):
     """One quotient alone, one that is more than 1 less, one by 0."""
     cut = lambda t: t.replace(was, "  Cast(f, e" if was.endswith("f, e") else "  Cast(d" if was.endswith("(d") else "")

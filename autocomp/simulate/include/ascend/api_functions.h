@@ -1,6 +1,11 @@
 // Written by targets/ascend/stand_in.py from targets/ascend/api.yaml.
 #pragma once
 
+#ifdef __NPU_ARCH__
+#define MODEL_CHIP __NPU_ARCH__
+#else
+#define MODEL_CHIP 2201
+#endif
 namespace AscendC {
 template <typename T>
 void Add(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
@@ -297,6 +302,16 @@ void Not(const LocalTensor<T> &dst, const LocalTensor<T> &src, int64_t count) {
   model::Not(dst, src, int32_t(count));
 }
 template <typename T>
+void And(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, int16_t, uint16_t>, "And has no form for elements of this type");
+  model::called = "And";
+  model::aligned("And", "dst", dst.at, 32);
+  model::aligned("And", "src0", src0.at, 32);
+  model::aligned("And", "src1", src1.at, 32);
+  model::within("And", "count", count, -2147483648, 2147483647);
+  model::And(dst, src0, src1, int32_t(count));
+}
+template <typename T>
 void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
   model::called = "Duplicate";
@@ -314,9 +329,20 @@ void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, uint64_t (&mask)
   model::within("Duplicate", "dstRepeatStride", dstRepeatStride, 0, 255);
   model::Duplicate(dst, scalarValue, mask, uint8_t(repeatTime), uint16_t(dstBlockStride), uint8_t(dstRepeatStride));
 }
-template <typename T, typename U>
+template <typename T, typename U, int Chip = MODEL_CHIP>
 void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t count) {
   constexpr unsigned modes =
+      Chip == 2002 ? (
+      std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
+      0u
+      ) :
       std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
@@ -331,7 +357,8 @@ void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundM
       std::is_same_v<U, float> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
       std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_RINT) :
-      0u;
+      0u
+      ;
   static_assert(modes != 0, "Cast has no form between these types");
   if (!(modes >> int(roundMode) & 1)) model::tell("a wrong rounding mode");
   model::called = "Cast";
@@ -340,9 +367,20 @@ void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundM
   model::within("Cast", "count", count, 0, 4294967295ll);
   model::Cast(dst, src, roundMode, uint32_t(count));
 }
-template <typename T, typename U>
+template <typename T, typename U, int Chip = MODEL_CHIP>
 void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundMode, int64_t mask, int64_t repeatTime, const UnaryRepeatParams &repeatParams) {
   constexpr unsigned modes =
+      Chip == 2002 ? (
+      std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
+      0u
+      ) :
       std::is_same_v<U, half> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, half> && std::is_same_v<T, int8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_NONE) :
@@ -357,7 +395,8 @@ void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundM
       std::is_same_v<U, float> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
       std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) :
       std::is_same_v<U, float> && std::is_same_v<T, int64_t> ? 1u << int(RoundMode::CAST_RINT) :
-      0u;
+      0u
+      ;
   static_assert(modes != 0, "Cast has no form between these types");
   if (!(modes >> int(roundMode) & 1)) model::tell("a wrong rounding mode");
   model::called = "Cast";

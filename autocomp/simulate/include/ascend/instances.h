@@ -34,10 +34,10 @@ BLOCKS(WholeReduceSum, float)
 INSTANCE void WholeReduceMax<float>(const LocalTensor<float> &, const LocalTensor<float> &, int64_t, int64_t, int64_t, int64_t, int64_t, ReduceOrder);
 INSTANCE void WholeReduceMin<float>(const LocalTensor<float> &, const LocalTensor<float> &, int64_t, int64_t, int64_t, int64_t, int64_t, ReduceOrder);
 INSTANCE void FusedMulAdd<float>(const LocalTensor<float> &, const LocalTensor<float> &, const LocalTensor<float> &, int64_t, int64_t, const BinaryRepeatParams &);
-INSTANCE void Cast<half, float>(const LocalTensor<half> &, const LocalTensor<float> &, RoundMode, int64_t);
-INSTANCE void Cast<float, half>(const LocalTensor<float> &, const LocalTensor<half> &, RoundMode, int64_t);
-INSTANCE void Cast<float, int32_t>(const LocalTensor<float> &, const LocalTensor<int32_t> &, RoundMode, int64_t);
-INSTANCE void Cast<int32_t, float>(const LocalTensor<int32_t> &, const LocalTensor<float> &, RoundMode, int64_t);
+INSTANCE void Cast<half, float, 2201>(const LocalTensor<half> &, const LocalTensor<float> &, RoundMode, int64_t);
+INSTANCE void Cast<float, half, 2201>(const LocalTensor<float> &, const LocalTensor<half> &, RoundMode, int64_t);
+INSTANCE void Cast<float, int32_t, 2201>(const LocalTensor<float> &, const LocalTensor<int32_t> &, RoundMode, int64_t);
+INSTANCE void Cast<int32_t, float, 2201>(const LocalTensor<int32_t> &, const LocalTensor<float> &, RoundMode, int64_t);
 INSTANCE void Fixpipe<half, float, CFG_NZ>(const GlobalTensor<half> &, const LocalTensor<float> &, const FixpipeParamsV220 &);
 INSTANCE void Fixpipe<half, float, CFG_ROW_MAJOR>(const GlobalTensor<half> &, const LocalTensor<float> &, const FixpipeParamsV220 &);
 INSTANCE void Fixpipe<float, float, CFG_NZ>(const GlobalTensor<float> &, const LocalTensor<float> &, const FixpipeParamsV220 &);
