@@ -8,7 +8,7 @@ import pytest
 import autocomp
 from autocomp.egraph.examples import check_examples, fires
 from autocomp.errors import RuleError
-from autocomp.rewrite import check_rule, load_rules, parse_rules
+from autocomp.rewrite import check_rule, forms, load_rules, parse_rules
 from autocomp.rewrite.check import compare, instances
 from autocomp.rewrite.feeds import EXACT_KINDS, LOOSE_KINDS
 from autocomp.rewrite.instance import Uniform, type_of
@@ -26,7 +26,11 @@ OTHERS = [r for r in SHIPPED if r is not FIRST[str(r.location)]]
 
 @pytest.mark.parametrize("rule", [repeats(r, of=f"{FIRST[str(r.location)].name} with another op") if r in OTHERS else r for r in SHIPPED],
                          ids=lambda r: r.name)  # fmt: skip
-def test_both_sides_agree(rule):
+@pytest.mark.parametrize("ranks", [forms.RANKS[:3], repeats(forms.RANKS, of="smaller ranks")], ids=["small", "all"])
+def test_both_sides_agree(rule, ranks, monkeypatch):
+    """`ranks`: of the forms that are all made; those that are drawn have any."""
+    monkeypatch.setattr(forms, "RANKS", ranks)
+    monkeypatch.setattr("autocomp.rewrite.check._KNOWN", {})
     result = check_rule(rule, 6)
     assert result.status == "proved" or result.status.startswith("tested-"), result
     assert result.tests >= 2

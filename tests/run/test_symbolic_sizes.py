@@ -17,6 +17,7 @@ from autocomp.ir.reference import evaluate, evaluate_nodes
 from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.runtime.inputs import random_inputs, sizes_to_try
 from autocomp.runtime.verify import verify
+from tests.helpers.repeats import repeats
 
 SIZES = (1, 2, 3, 7, 64)
 X = "graph g\ndim n in 1..64\ninput x: f32[n, 4]\n"
@@ -171,7 +172,7 @@ APART = {  # rows of a factor lie a product of sizes apart
 }
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("dtype", ["f32", repeats("f16", of="f32"), "i8"])
 @pytest.mark.parametrize("name", APART)
 def test_factors_whose_rows_lie_a_symbolic_step_apart_are_multiplied_in_tiles(name, dtype):
     given, body = APART[name]

@@ -12,7 +12,7 @@ import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import graph
+from tests.helpers.device_graphs import graph, prepared
 from tests.helpers.schedules import by_hand
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -60,7 +60,7 @@ HALVES = {
 
 def printed(text: str, tile: tuple[int, ...], **how):
     """A program and its kernel's source under a schedule."""
-    program = autocomp.optimize(text, target="cuda:h200")
+    program = prepared(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     sizes = {a.name: t for a, t in zip(kernel.axes, tile)} | {"r0": 64}
     source = CudaTarget(load_chip("h200")).emit(kernel, by_hand(sizes, **{"stages": 3, "roles": "warp_specialise", **how}))

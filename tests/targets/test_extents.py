@@ -12,6 +12,7 @@ import pytest
 import autocomp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure, launch, load
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 
@@ -53,7 +54,7 @@ def test_no_access_leaves_its_tensor_unseen(model, tmp_path):
         library.simt_release(at[n], size)
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_a_printed_vector_that_an_end_cuts_is_seen(target, model, tmp_path):
     """The element-wise store of the last tile, four elements wide: three past the end."""
     program = autocomp.optimize(graph({"x": "f16[4097]"}, "%out = exp(x)"), target=target, cache=False,

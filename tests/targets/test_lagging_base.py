@@ -119,7 +119,7 @@ def test_columns_of_ones_are_of_the_weights_type(model, tmp_path):
     ("even", "0.180336878f);", "0.19f);", ""),
 ])  # fmt: skip
 def test_turns_columns_and_their_scale_matter(kind, old, new, says, model, tmp_path):
-    program = autocomp.optimize(attention(1, 2, ROWS, 64), target="cuda:h200")
+    program = prepared(attention(1, 2, ROWS, 64), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     source = program.target.emit(kernel, lagging(kernel, 2, True, 2))
     assert old in source.text

@@ -10,6 +10,7 @@ import autocomp
 from autocomp.errors import DoesNotFit
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.repeats import GPUS
 from tests.helpers.schedules import by_hand
 
 MASKED = """graph g
@@ -26,7 +27,7 @@ def text_of(graph: str, target: str) -> str:
     return "\n".join(s.text.partition("*/")[2] for s in program.printed.values())
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_an_index_beyond_32_bits_is_a_64_bit_variable(target):
     assert re.search(r"const long long i0_b = \(long long\)\(block\) \* \d+;", text_of(LONG_AXIS, target))
     short = text_of(LONG_AXIS.replace("3221225477", "322122547"), target)

@@ -21,6 +21,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.types import F32, Sym, TensorType
 from autocomp.simulate.simt_model import COMPILER
 from benchmarks.random_graphs import check
+from tests.helpers.repeats import GPUS
 
 TWO = ("graph g\ndim {0} in 1..400\ninput x: f32[{0}, 40]\ninput w: f32[40, 24]\n"
        "%0 = matmul(x, w)\n%1 = softmax(%0, axes=[0])\noutput y = %1\n")  # fmt: skip
@@ -116,7 +117,7 @@ def test_a_dimension_may_be_called_as_a_variable_of_the_kernel(name):
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_a_loop_of_a_kernel_does_not_hide_a_dimension(target):
     """"q" counts pieces of a copy, whose guard compares with the dimension."""
     check(parse(TWO.format("q")), target)

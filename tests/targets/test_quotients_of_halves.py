@@ -8,6 +8,7 @@ import pytest
 
 import autocomp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
+from tests.helpers.repeats import GPUS
 
 TEXT = """graph g
 input x: {d}[37, 72]
@@ -24,7 +25,7 @@ REPEATED, SHORT = "%9 = reshape(%3, shape=[37, 1])\n%4 = broadcast(%9, shape=[37
 
 @pytest.mark.parametrize("repeat", [REPEATED, SHORT])
 @pytest.mark.parametrize("d", ["f16", "bf16"])
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_one_reciprocal_a_row(target, d, repeat):
     program = autocomp.optimize(TEXT.format(d=d, repeat=repeat), target=target, cache=False)
     each = re.compile(r"ac_div_half\((in0|cast)_t\d*\[r\]|(in0|cast)_t\d*\[r\] / ")

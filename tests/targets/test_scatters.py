@@ -11,6 +11,7 @@ from autocomp.simulate.program import simulated
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeating
 
 NUMPY = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
@@ -94,9 +95,13 @@ def test_on_a_cpu_they_are_functions_of_the_target():
         program.run({"x": np.zeros((5, 2), "f4"), "i": np.array([[0], [5], [1]], "i4"), "u": np.zeros((3, 2), "f4")})
 
 
+OTHERS = [(t, *CASES[k]) for t in ("ascend:910b1", "ascend:310p", "ascend:950pr", "maca:c600") for k in (0, 2, 4, 6)]
+OF_ITS_OWN = {0, 1, 2, 3, 5, 10, 15}  # all on one chip, one on each other
+
+
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize("target", ["ascend:910b1", "ascend:310p", "ascend:950pr", "maca:c600"])
-@pytest.mark.parametrize(("make", "dtype", "x", "i", "axis", "reduction"), [CASES[0], CASES[2], CASES[4], CASES[6]])
+@pytest.mark.parametrize(("target", "make", "dtype", "x", "i", "axis", "reduction"), repeating(
+    OTHERS, {c: "ascend:910b1" for k, c in enumerate(OTHERS) if k not in OF_ITS_OWN}))  # fmt: skip
 def test_scatters_on_other_chips(make, dtype, x, i, axis, reduction, target):
     """Of any chip that has no function for them: by the same comparisons, so that such programs have a launcher."""
     program = autocomp.optimize(make(dtype, x, i, *(() if axis is None else (axis,)), reduction), target=target)

@@ -8,6 +8,7 @@ import pytest
 import autocomp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 ELU = "%e = expm1(x)\n%g = gt(x, const(0.0, f32))\n%y = where(%g, x, %e)"
 
@@ -22,7 +23,7 @@ def test_what_is_chosen_after_both(body, selects):
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_values_that_are_not_chosen_do_no_harm(target, model, tmp_path):
     program = autocomp.optimize(graph({"x": "f32[3, 37]"}, ELU), target=target)
     program.executor = ModelExecutor(program, tmp_path, model)

@@ -8,6 +8,7 @@ import autocomp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, gemm, graph
+from tests.helpers.repeats import GPUS
 
 SMALL = {
     "10x20": gemm(10, 20, 4001),
@@ -26,7 +27,7 @@ def linear(batch: int, depth: int, columns: int) -> str:
 
 
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_small_products_of_any_depth_are_printed_and_right(target, model, tmp_path):
     for name, text in SMALL.items():
         program = autocomp.optimize(text, target=target)
@@ -41,7 +42,7 @@ def test_every_small_size_has_a_schedule(target):
         assert autocomp.optimize(gemm(m, n, 40000), target=target).kernels
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_any_tile_of_few_elements_is_copied(target):
     """Also one of fewer chunks than a wave has lanes, or of a number that waves do not share evenly."""
     rng = fresh.rng()

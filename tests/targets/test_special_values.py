@@ -14,9 +14,10 @@ from autocomp.simulate.ascend_model import AscendExecutor
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 pytestmark = pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
-GPUS = pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+ON_GPUS = pytest.mark.parametrize("target", GPUS)
 BF16 = ml_dtypes.bfloat16
 LEAST = float(ml_dtypes.finfo(BF16).min)
 
@@ -34,7 +35,7 @@ def run(text, feed, target, model, folder):
     return program.run(feed)
 
 
-@GPUS
+@ON_GPUS
 def test_truths_of_other_lanes_are_always_asked_for(target, model, tmp_path):
     """An exchange behind `||` would be left out by the lanes whose own part is true."""
     text = several({"x": "bool[12, 70]", "y": "bool[3, 5000]"},
@@ -62,7 +63,7 @@ def test_quotients_and_remainders_round_down_as_numpy_s(target, model, tmp_path)
         np.testing.assert_array_equal(np.signbit(got[~np.isnan(want)]), np.signbit(want[~np.isnan(want)]))
 
 
-@GPUS
+@ON_GPUS
 def test_bf16_divides_where_a_reciprocal_is_no_normal_number(target, model, tmp_path):
     special = np.array([np.inf, 0.0, 1, -3, 1e38, 3e38, -2e38, 1e-39, -9e-40, 2e-38, 100], BF16)
     x, y = (np.ascontiguousarray(a.ravel()) for a in np.meshgrid(special, special))
@@ -73,7 +74,7 @@ def test_bf16_divides_where_a_reciprocal_is_no_normal_number(target, model, tmp_
         np.testing.assert_array_equal(got["s"].astype("f4"), (1 / np.sqrt(y.astype("f4"))).astype(BF16).astype("f4"))
 
 
-@GPUS
+@ON_GPUS
 def test_activations_of_infinity_and_the_largest_exponents(target, model, tmp_path):
     text = several({"h": "f16[4]", "b": "bf16[4]", "x": "f32[64]"}, {"h1": "gelu(h)", "b1": "gelu(b)", "e": "exp(x)"})
     x = np.linspace(87, 88.7, 64, dtype=np.float32)
@@ -84,7 +85,7 @@ def test_activations_of_infinity_and_the_largest_exponents(target, model, tmp_pa
     np.testing.assert_allclose(got["e"], np.exp(x.astype("f8")), rtol=4e-7)
 
 
-@GPUS
+@ON_GPUS
 @pytest.mark.parametrize("masked", ["add(%s, mask)", f"where(mask, %s, const({LEAST}, bf16))"], ids=["added", "chosen"])
 def test_rows_whose_scores_are_all_the_least_number_weigh_alike(masked, target, model, tmp_path):
     """Padding as transformers mask it: softmax of equal numbers, however low, is uniform. Beside it -inf weighs nothing."""
@@ -110,7 +111,7 @@ def test_rows_whose_scores_are_all_the_least_number_weigh_alike(masked, target, 
     assert np.isfinite(got).all()
 
 
-@GPUS
+@ON_GPUS
 def test_integers_wrap_where_they_are_compared_too(target, model, tmp_path):
     """A compiler may take x + 1 > x for true where the type is signed, or abs(x) for no negative number."""
     feed, lines = {}, {}

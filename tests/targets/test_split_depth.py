@@ -15,7 +15,7 @@ import autocomp
 from autocomp.errors import DoesNotFit, UnsupportedOp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers.device_graphs import gemm
-from tests.helpers.repeats import repeating
+from tests.helpers.repeats import repeating, repeats
 from tests.helpers.schedules import by_hand
 from tests.helpers.split_depth import CASES, FEW, FEW_ROWS, STREAM, STREAMS, TWO, split, stream
 
@@ -84,17 +84,19 @@ def without(pattern: str, by: str = ";"):
         (lambda e: split(*CASES["two"], e),
          without(r"(ac_barrier_expect\(own \+ \d+), 32768\);\n +ac_barrier_fence", r"\1, 16384); ac_barrier_fence"),
          "the float64 reference says|hangs"),
-        (lambda e: split(*CASES["two"], e), without(r"rank \* \(\(5 \+ 1\) / 2\)", "rank * 2"), "the float64 reference says"),
+        repeats(lambda e: split(*CASES["two"], e), without(r"rank \* \(\(5 \+ 1\) / 2\)", "rank * 2"), "the float64 reference says",
+                of="half_expected: a wrong number"),
         (lambda e: split(*CASES["four"], e), without(r"\(rank - \(piece < rank\)\)", "rank"),
          "the float64 reference says|is written|hangs|not have initialised"),
         (lambda e: stream("whole_waves_then_pieces", e), without(r"if \([^;]*ac_flag_set[^;]*;"), "waits for one that is started later"),
-        (lambda e: stream("fewer_tiles_than_blocks", e), without(r"gridDim.x - 1 - blockIdx.x", "blockIdx.x"),
-         "waits for one that is started later"),
-        (lambda e: stream("whole_waves_then_pieces", e), without(r"ac_add_left[^;]*;"), "the float64 reference says"),
+        repeats(lambda e: stream("fewer_tiles_than_blocks", e), without(r"gridDim.x - 1 - blockIdx.x", "blockIdx.x"),
+                "waits for one that is started later", of="no_flag: what is waited for comes later"),
+        repeats(lambda e: stream("whole_waves_then_pieces", e), without(r"ac_add_left[^;]*;"), "the float64 reference says",
+                of="half_expected: a wrong number"),
         (lambda e: stream("whole_waves_then_pieces", e), without(r"__threadfence\(\);\s*ac_barrier_sync\([^;]*;"),
          "unordered accesses of global memory"),
-        (lambda e: stream("whole_waves_then_pieces", e), without(r"(?<=ac_flag_take)([^;]*;)\s*ac_barrier_sync\([^;]*;", r"\1"),
-         "unordered accesses of global memory"),
+        repeats(lambda e: stream("whole_waves_then_pieces", e), without(r"(?<=ac_flag_take)([^;]*;)\s*ac_barrier_sync\([^;]*;", r"\1"),
+                "unordered accesses of global memory", of="set_too_early: the same pair of accesses"),
     ],
     ids=["no_wait", "half_expected", "turns_twice", "another_slot", "no_flag", "wrong_order", "not_added", "set_too_early",
          "read_too_early"],

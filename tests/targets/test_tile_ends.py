@@ -11,7 +11,7 @@ import autocomp
 from autocomp.cost.chip import load_chip
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.device_graphs import gemm, graph, prepared
 from tests.helpers.schedules import by_hand
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PAT
 
 def printed(text: str, tile: tuple[int, int], **how):
     """A program under a schedule, and its text; its tiles are shared out among one or two blocks."""
-    program = autocomp.optimize(text, target="cuda:h200")
+    program = prepared(text, target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     schedule = by_hand(dict(zip(("i0", "i1", "r0"), (*tile, 64))), **{"roles": "warp_specialise", "persistent": True, "stages": 3, **how})
     source = CudaTarget(load_chip("h200")).emit(kernel, schedule)

@@ -7,6 +7,7 @@ import pytest
 import autocomp
 from autocomp.simulate.simt_model import ModelExecutor
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import GPUS
 
 BODIES = {
     "turned first": "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)",
@@ -20,7 +21,7 @@ def turned(body: str, rows: int, columns: int) -> str:
     return graph(inputs, body)
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 @pytest.mark.parametrize("body", BODIES)
 def test_turned_tiles_compute_their_graph(body, target, model, tmp_path):
     program = autocomp.optimize(turned(BODIES[body], 136, 72), target=target)
@@ -50,7 +51,7 @@ def test_a_tile_whose_lanes_lie_along_memory_is_not_staged():
         assert "ac_copy<" not in printed.source and "ac_load" in printed.source
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500"])
+@pytest.mark.parametrize("target", GPUS)
 def test_narrow_copies_are_under_way_in_batches(target, model, tmp_path):
     """Three columns of halves in a row are no asynchronous copies: a thread reads eight of them before it writes the first, and what is
     asynchronous starts in front of them."""

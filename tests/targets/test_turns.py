@@ -13,7 +13,7 @@ from autocomp.cost.chip import load_chip
 from autocomp.errors import UnsupportedOp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers import fresh
-from tests.helpers.device_graphs import gemm, graph
+from tests.helpers.device_graphs import gemm, graph, prepared
 from tests.helpers.schedules import by_hand
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on PATH")
@@ -29,7 +29,7 @@ def printed(program, tile: dict[str, int], **how):
 
 @pytest.mark.parametrize(("tile", "workers", "stages"), [((64, 64), 2, 3), ((64, 64), 3, 2), ((128, 128), 2, 3), ((192, 64), 2, 3)])
 def test_tiles_taken_in_turns_are_right(tile, workers, stages, model, tmp_path):
-    program = autocomp.optimize(GELU, target="cuda:h200")
+    program = prepared(GELU, target="cuda:h200")
     kernel, source = printed(program, dict(zip(("i0", "i1", "r0"), (*tile, 64))), workers=workers, stages=stages)
     assert source.launch.block == 128 * (workers + 1)
     program.printed[kernel.name] = replace(source, launch=replace(source.launch, at_most=2))

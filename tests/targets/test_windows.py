@@ -9,6 +9,7 @@ import pytest
 import autocomp
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeats
 
 RULES = ["tiling/gpu-own-folds", "tiling/gpu-window-strips"]
 
@@ -19,7 +20,7 @@ def pool(op: str, dtype: str, shape: tuple[int, ...], k: int, s: int, pad: int, 
     return graph({"x": f"{dtype}{list(shape)}"}, f'%0 = {op}(x, layout="{layout}", {around})')
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "cuda:a100", "maca:c500"])
+@pytest.mark.parametrize("target", ["cuda:h200", repeats("cuda:a100", of="cuda:h200"), "maca:c500"])
 def test_threads_fold_windows_of_their_own(target):
     """Before: lanes shared the taps of a window and exchanged what they had."""
     program = autocomp.optimize(pool("maxpool", "f16", (64, 24, 112, 112), 3, 2, 1), target=target)
