@@ -20,6 +20,7 @@ from autocomp.runtime.repeated import repeated
 from autocomp.simulate import simt_model
 from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from tests.helpers.loop_graphs import by_hand, check, feed, network
+from tests.helpers.repeats import GPUS
 from tests.run.test_saving import run_folder as run_maca
 from tests.run.test_saving_cuda import run_folder as run_cuda
 
@@ -48,7 +49,7 @@ def programs(request):
 
 
 @needs_compiler
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", GPUS)
 def test_any_number_of_steps(target, model, tmp_path):
     for trips, batch in ((0, 3), (1, 3), (2, 1), (7, 5)) if target.startswith("cuda") else ((0, 3), (7, 5)):
         program = autocomp.optimize(network(trips, batch), target=target)
@@ -69,7 +70,7 @@ def test_open_steps_and_batch(target, model, tmp_path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", GPUS)
 def test_slices_that_do_not_begin_where_wide_accesses_may_are_copied_apart(target, model, tmp_path):
     program = autocomp.optimize(odd(), target=target)
     (x,) = program.calls.loops.values()

@@ -15,6 +15,7 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import I8, U8, TensorType
 from tests.helpers.hosts import price_for, this_machine
+from tests.helpers.repeats import by_turns
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -49,8 +50,7 @@ def drawn(shape: tuple[int, int], bits: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).choice([-most, -most, most - 1, 0, 3], shape).astype("i1")
 
 
-@pytest.mark.parametrize("pair", CONSTANTS)
-@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
+@pytest.mark.parametrize(("pair", "left"), by_turns(CONSTANTS, [True, False]), ids=str)
 def test_pairs_at_the_ends_of_16_bits(pair, left):
     """A constant that saturates in one pair alone is summed without the instruction."""
     rows, depth, columns = (24, 48, 40)
@@ -66,10 +66,9 @@ def test_pairs_at_the_ends_of_16_bits(pair, left):
     np.testing.assert_array_equal(program.run({"x": x})["y"], evaluate(graph, {"x": x})["y"])
 
 
-@pytest.mark.parametrize("sizes", [(24, 64, 40), (5, 7, 9), (1, 130, 33), (40, 1, 40), (33, 130, 17), (100, 1030, 21), (2, 3, 1)], ids=str)
-@pytest.mark.parametrize("bits", [7, 8])
-@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
-@pytest.mark.parametrize("image", [U8, I8], ids=str)
+@pytest.mark.parametrize(("sizes", "bits", "left", "image"), by_turns(
+    [(24, 64, 40), (5, 7, 9), (1, 130, 33), (40, 1, 40), (33, 130, 17), (100, 1030, 21), (2, 3, 1)],
+    [7, 8], [True, False], [U8, I8]), ids=str)  # fmt: skip
 def test_results_are_exact(sizes, bits, left, image):
     rows, depth, columns = sizes
     graph, x = product(rows, depth, columns, drawn((rows, depth) if left else (depth, columns), bits, 5), left, image)

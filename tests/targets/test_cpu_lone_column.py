@@ -11,6 +11,7 @@ from autocomp.cost.cores import lone_column, register_tile
 from autocomp.cost.host import facts
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import I8, U8
+from tests.helpers.repeats import by_turns
 from tests.targets.test_cpu_words import run, windows
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
@@ -34,8 +35,7 @@ def test_rows_are_the_lanes_of_a_last_column(k, image, weights):
     np.testing.assert_array_equal(same, want)
 
 
-@pytest.mark.parametrize("size", [(1, 17), (3, 11), (5, 13), (1, 1), (9, 9), (7, 8)])
-@pytest.mark.parametrize("o", [1, 5, 64])
+@pytest.mark.parametrize(("size", "o"), by_turns([(1, 17), (3, 11), (5, 13), (1, 1), (9, 9), (7, 8)], [1, 5, 64]))
 def test_columns_of_all_numbers(size, o):
     graph, x = kernel(size, 3, o, 8, images=2)
     np.testing.assert_array_equal(run(graph, x, threads=1)[1], evaluate(graph, {"x": x})["y"])

@@ -11,18 +11,19 @@ import autocomp
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
+from tests.helpers.repeats import by_turns
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 KINDS = {"f32": "f4", "f64": "f8", "f16": "f2", "i32": "i4", "i64": "i8", "u8": "u1", "i8": "i1"}
 
 
-@pytest.mark.parametrize(("op", "kind"), [
+@pytest.mark.parametrize(("scan", "axis"), by_turns([
     ("cumsum", "f32"), ("cumsum", "i64"), ("cumsum", "f64"), ("cumsum", "i32"), ("cumprod", "f32"), ("cummax", "f32"), ("cummax", "f16"),
     ("cummax", "i64"), ("cummin", "f32"), ("cummin", "u8"), ("cummin", "i8"),
-])  # fmt: skip
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_every_scan_along_every_axis(op, kind, axis):
+], [0, 1, 2]), ids=str)  # fmt: skip
+def test_every_scan_along_every_axis(scan, axis):
     """From either end, with and without the element itself, and with a map on both sides."""
+    op, kind = scan
     rng = fresh.rng()
     for exclusive, reverse in ((0, 0), (1, 0), (0, 1), (1, 1)):
         how = f"axis={axis}, exclusive={bool(exclusive)}, reverse={bool(reverse)}"

@@ -18,6 +18,7 @@ from autocomp.ir.reference import evaluate
 from autocomp.ir.types import I8, U8, TensorType
 from tests.helpers.c_driver import AVX2, AVX512, for_machine
 from tests.helpers.hosts import price_for, this_machine
+from tests.helpers.repeats import by_turns
 from tests.targets.test_cpu_words import SHAPES, run, windows
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
@@ -32,10 +33,11 @@ def no_instruction_for_bytes(monkeypatch):
     price_for(monkeypatch, this_machine(arch="x86-64-v3", dot_bytes=False))
 
 
-@pytest.mark.parametrize(("image", "weights"), TYPES, ids=str)
-@pytest.mark.parametrize(("shape", "k"), [((7, 7), 1), ((7, 7), 3), ((6, 19), 3), ((1, 1), 3), ((5, 40), 1)], ids=str)
-def test_bytes_at_their_ends(shape, k, image, weights):
+@pytest.mark.parametrize(("size", "types"), by_turns(
+    [((7, 7), 1), ((7, 7), 3), ((6, 19), 3), ((1, 1), 3), ((5, 40), 1)], TYPES), ids=str)  # fmt: skip
+def test_bytes_at_their_ends(size, types):
     """Sums of the largest products, channels that fill no group of four, columns that fill no vector."""
+    (shape, k), (image, weights) = size, types
     graph, x = windows(1, 37, 13, shape, (k, k), (1, 1), (1, 1), (k // 2, k // 2), (k // 2, k // 2), 1, "nchw", image, weights, ends=True)
     want = evaluate(graph, {"x": x})["y"]
     program, got = run(graph, x, threads=1)
@@ -57,9 +59,10 @@ def test_windows_of_all_forms(form):
     np.testing.assert_array_equal(run(graph, x, threads=1)[1], evaluate(graph, {"x": x})["y"])
 
 
-@pytest.mark.parametrize(("image", "weights"), TYPES, ids=str)
-@pytest.mark.parametrize("sizes", [(5, 7, 9), (13, 64, 48), (33, 6, 17), (2, 1, 40), (64, 130, 1)], ids=str)
-def test_products_by_a_constant_on_the_left(sizes, image, weights):
+@pytest.mark.parametrize(("sizes", "types"), by_turns(
+    [(5, 7, 9), (13, 64, 48), (33, 6, 17), (2, 1, 40), (64, 130, 1)], TYPES), ids=str)  # fmt: skip
+def test_products_by_a_constant_on_the_left(sizes, types):
+    image, weights = types
     rng, b = np.random.default_rng(7), Builder("left")
     rows, depth, columns = sizes
     w = b.param("w", rng.choice(np.iinfo(weights.numpy).min + np.array([0, 255, 77]), (rows, depth)).astype(weights.numpy))
@@ -69,11 +72,12 @@ def test_products_by_a_constant_on_the_left(sizes, image, weights):
     np.testing.assert_array_equal(autocomp.optimize(b.graph(), cache=False).run(feed)["y"], evaluate(b.graph(), feed)["y"])
 
 
-@pytest.mark.parametrize(("image", "weights"), TYPES, ids=str)
-@pytest.mark.parametrize("sizes", [(16, 7, 9), (64, 64, 48), (33, 130, 17), (100, 1, 40), (21, 1030, 300), (5, 64, 48)], ids=str)
-def test_products_by_a_constant_on_the_right(sizes, image, weights):
+@pytest.mark.parametrize(("sizes", "types"), by_turns(
+    [(16, 7, 9), (64, 64, 48), (33, 130, 17), (100, 1, 40), (21, 1030, 300), (5, 64, 48)], TYPES), ids=str)  # fmt: skip
+def test_products_by_a_constant_on_the_right(sizes, types):
     """The constant is the panel: rows are copied as pairs once a tile where there are enough of them. Largest products, depths that fill no
     group of four, columns that fill no vector, tiles that end early."""
+    image, weights = types
     rng, b = np.random.default_rng(7), Builder("right")
     rows, depth, columns = sizes
     x = b.input("x", TensorType(image, (rows, depth)))

@@ -16,6 +16,7 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import F32, I8, I32, U8, TensorType
 from tests.helpers.c_driver import AVX512, for_machine
+from tests.helpers.repeats import by_turns
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
 
@@ -147,8 +148,7 @@ FEW = {  # channels in and out, size, window, step: an image of few channels, wh
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FEW)
-@pytest.mark.parametrize("image", [U8, I8], ids=str)
+@pytest.mark.parametrize(("form", "image"), by_turns(FEW, [U8, I8]), ids=str)
 def test_taps_side_by_side_are_one_read(form, image):
     """Four taps of eight columns are one read and one instruction where all of them lie inside of the image (directive `strided_taps`)."""
     c, o, size, window, strides = FEW[form]

@@ -48,7 +48,7 @@ def test_truths_of_other_lanes_are_always_asked_for(target, model, tmp_path):
         np.testing.assert_array_equal(got, getattr(np, f)(feed[a], axis=k), err_msg=name)
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500", "cpu"])
+@pytest.mark.parametrize("target", [*GPUS, "cpu"])
 def test_quotients_and_remainders_round_down_as_numpy_s(target, model, tmp_path):
     """1 / 0.1 is rounded to 10, but 0.1 (as it is stored) goes into 1 only 9 times; a zero has the sign of the quotient, or the divisor."""
     special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, 0.5, 2, -3, 7.5, -7.5, 0.1, 0.3, -0.7, 1.1, 1e-7, 65504, 8388609])
@@ -129,7 +129,7 @@ def test_integers_wrap_where_they_are_compared_too(target, model, tmp_path):
         np.testing.assert_array_equal(got, wanted[name], err_msg=name)
 
 
-@pytest.mark.parametrize("target", ["cuda:h200", "maca:c500", "cpu"])
+@pytest.mark.parametrize("target", [*GPUS, "cpu"])
 def test_powers_are_no_roots(target, model, tmp_path):
     """A compiler may take pow(x, 0.5) in a loop for a root, which -inf has none of."""
     x = np.resize(np.array([-np.inf, -0.0, 0.0, np.inf, -1, 4, np.nan, 2]), 67)
