@@ -47,6 +47,25 @@ def picked(v: Transfers, name: str, r: Region, dtype: DType, step: int, load: Ca
     return d
 
 
+def is_alone(v: Transfers, r: Region) -> bool:
+    """Whether a tile has one element for all rows and lanes (a bias of the only row whose products are folded)."""
+    tiles = dict(v.g.rows)
+    return len(v.g.lanes) == 1 and any(n > 1 for n in tiles.values()) and all(tiles.get(a) == 1 for a in r.axes)
+
+
+def spread_out(v: Transfers, name: str, r: Region, dtype: DType) -> Operand:
+    """Such an element at every lane: it comes as a row's statistic does, and is added to zeros."""
+    (lane,) = v.g.lanes
+    with v.lying(Geometry((), v.g.lanes, v.g.block), v.true):
+        x = v.load(name, r, dtype)
+    d = v.temporary("line", lane, name, x.element)
+    v.v([f"Duplicate({d.name}, {x.zero}, {v.g.pitch(lane)});"], (), d)
+    v.v([f"ac_Add_stat({d.name}, {d.name}, {x.name}, 1, {v.g.pitch(lane)});"], (d, x), d)
+    with v.lying(Geometry((), v.g.lanes, v.g.block), v.true):
+        v.release(x)
+    return d
+
+
 def is_turned(v: Transfers, r: Region) -> bool:
     """Whether neighbours in memory are of different rows of a tile."""
     wide = [a for a, n in v.g.rows if n > 1]

@@ -9,7 +9,7 @@ from autocomp.targets.ascend.copies import region
 from autocomp.targets.ascend.expressions import Expressions
 from autocomp.targets.ascend.geometry import on_chip, tile_of
 from autocomp.targets.ascend.operand import WORD, Operand
-from autocomp.targets.ascend.rearranged import is_turned, picked, strided, turned
+from autocomp.targets.ascend.rearranged import is_alone, is_turned, picked, spread_out, strided, turned
 from autocomp.targets.ascend.scalars import is_scalar
 from autocomp.targets.ascend.tables import stored, table
 from autocomp.targets.ascend.transfers import Transfers
@@ -37,6 +37,8 @@ class VectorPart(Transfers, Expressions):
             whole = region(replace(t, guard=()), self.start, self.p.name)
             if t.guard:
                 self.values[s.dst] = self.bordered(s.dst, t, whole)
+            elif is_alone(self, whole):
+                self.values[s.dst] = spread_out(self, s.dst, whole, t.dtype)
             elif step := strided(self, whole):
                 self.values[s.dst] = picked(self, s.dst, whole, t.dtype, step, self.load)
             elif is_turned(self, whole):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -128,3 +129,17 @@ def test_few_long_rows_take_two_kernels(op, tmp_path):
         x[0, 139999], x[1, 70000] = 3, np.nan
         got = parts.run({"x": x})["out"]
         assert got[0, 139999] == 1 and got[0].sum() == 1 and np.isnan(got[1]).all() and np.isnan(got[2]).all()  # as in NumPy
+
+
+# A value a row (a bias, a scale) where rows of products are folded down columns: one element a tile, spread over its lanes.
+@needs_compiler
+@pytest.mark.parametrize("chip, dtype", [("ascend:950pr", "f32"), ("ascend:950pr", "f16"), ("ascend:310p", "f32")])
+def test_a_bias_of_the_only_row_is_added_where_columns_are_folded(chip, dtype, tmp_path):
+    draw = np.random.default_rng(fresh.seed())
+    m, k, n = int(draw.integers(3, 40)), int(draw.integers(65, 200)), int(draw.integers(17, 90))
+    text = graph({"x": f"{dtype}[{m}, {k}, 1]", "w": f"{dtype}[1, {k}, {n}]", "b": f"{dtype}[{m}, 1]", "s": f"{dtype}[{m}, 1]"},
+                 "%0 = mul(x, w)\n%1 = reduce_sum(%0, axes=[1])\n%2 = mul(%1, s)\n%3 = add(%2, b)\n%4 = relu(%3)")  # fmt: skip
+    program = autocomp.optimize(text, target=chip, without=["tiling/npu-scalar-*"])
+    assert len(program.kernels) == 1 and re.search(r"ac_Add_stat\(\w+, \w+, \w+, 1, ", program.source())
+    program.executor = AscendExecutor(program, tmp_path, blocks=3)
+    program.verify(seed=fresh.seed())
