@@ -135,7 +135,7 @@ def row(chip: str, name: str, compiled: Callable[[str], Program], run: bool) -> 
         slow += k.predicted * k.calls * fall_back
         product = roles_of(kernels[k.name]).form in PRODUCTS
         if program.target.name != "ascend":
-            product &= "mma" in program.printed[k.name].text  # of the builtin's name
+            product &= "ac_mma_" in program.printed[k.name].text  # calls of the builtin; the comment has the tile program's word
         forms["scalar" if fall_back else "matrix" if product else "vector"] += 1
     counted = Row(chip, name, "opaque" if opaque else "printed", ", ".join(opaque), forms["matrix"], forms["vector"], forms["scalar"],
                   program.predicted * 1e6, slow * 1e6)  # fmt: skip

@@ -161,6 +161,8 @@ class Chip:
         """Operations/s of contractions of a type; one the chip lacks goes at the vector unit's rate of f32 (half for f64)."""
         if dtype in self.matrix:
             return self.matrix[dtype]
+        if f"no_products_of_{dtype}" in self.features:
+            return 2 * self.vector["f32"]
         return self.matrix.get("f32", 2 * self.vector["f32"]) / (2 if dtype == "f64" else 1)
 
     def clusters(self, blocks: int) -> int:
@@ -205,6 +207,9 @@ class Chip:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
 
+HALVES = ("f16", "bf16")
+
+
 def chip_names() -> tuple[str, ...]:
     """The shipped chips."""
     return tuple(
@@ -231,6 +236,9 @@ def chip_of(data: Mapping[str, Any]) -> Chip:
     d = dict(data)
     d["memories"] = tuple(Memory(**m) for m in d["memories"])
     d["registers"] = Registers(**d["registers"])
+    halves = [t for t in HALVES if t in d["matrix"]]
+    if halves and "f32" in d["matrix"]:  # a unit of products that lacks one of them
+        d["features"] = (*d.get("features", ()), *(f"no_products_of_{t}" for t in HALVES if t not in halves))
     return Chip(**d)
 
 
