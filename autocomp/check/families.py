@@ -39,6 +39,26 @@ def _few_rows(r: Random) -> tuple[Inputs, str]:
     return {"a": f"{dtype}[{m}, {k}]", "b": f"{dtype}[{n}, {k}]{given}"}, "%t = transpose(b, perm=[1, 0])\n%0 = matmul(a, %t)"
 
 
+def _packed_weights(r: Random) -> tuple[Inputs, str]:
+    """Few rows by weights of 4 bits, two in a byte, less 8, with a scale for each 64 of a row."""
+    m, n, k, dtype = r.choice((1, 5, 16)), r.choice((1024, 1032)), r.choice((1024, 1536)), r.choice(("f16", "bf16"))
+    lines = f"""%0 = bitand(q, const(15, u8))
+%1 = shr(q, const(4, u8))
+%2 = cast(%0, to="{dtype}")
+%3 = cast(%1, to="{dtype}")
+%4 = sub(%2, const(8.0, {dtype}))
+%5 = sub(%3, const(8.0, {dtype}))
+%6 = reshape(%4, shape=[{n}, {k // 2}, 1])
+%7 = reshape(%5, shape=[{n}, {k // 2}, 1])
+%8 = concat(%6, %7, axis=2)
+%9 = reshape(%8, shape=[{n}, {k // 64}, 64])
+%10 = mul(%9, s)
+%11 = reshape(%10, shape=[{n}, {k}])
+%12 = transpose(%11, perm=[1, 0])
+%13 = matmul(x, %12)"""
+    return {"x": f"{dtype}[{m}, {k}]", "q": f"u8[{n}, {k // 2}]", "s": f"{dtype}[{n}, {k // 64}, 1]"}, lines
+
+
 def _few_columns(r: Random) -> tuple[Inputs, str]:
     m, n, k = r.choice((512, 1000, 4096)), r.choice((1, 3, 10)), r.choice((320, 1024, 4099))
     dtype = r.choice(("f16", "f32"))
@@ -371,7 +391,8 @@ def _rows_of_stencils(r: Random) -> tuple[Inputs, str]:
 
 FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make of each family's graphs; "scan": a reduction beside others
     _triangle: ("contract", "map"),
-    _product: ("contract", "map"), _few_rows: ("contract", "map"), _few_columns: ("contract", "map"), _small_square: ("contract", "map"),
+    _product: ("contract", "map"), _few_rows: ("contract", "map"),
+    _packed_weights: ("contract", "map"), _few_columns: ("contract", "map"), _small_square: ("contract", "map"),
     _batched: ("contract", "map"), _bytes: ("contract", "map"), _normalised_product: ("contract", "reduce", "map"),
     _low_rank: ("contract", "chain", "map"), _attention: ("online", "contract", "reduce", "map"),
     _wide_attention: ("online", "contract", "reduce", "map"), _latent: ("online", "contract", "reduce", "map"),

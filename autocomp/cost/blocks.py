@@ -450,12 +450,14 @@ def blocks_beside(chip: Chip, threads: int, held: float, ring: float, blocks: in
     return max(1, min(int(room), -(-blocks // chip.cores)))
 
 
-def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared: float) -> int:
+def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared: float, held: float) -> int:
     """Blocks that share a core where factors come straight to registers; compilers are told, for one register more leaves one out.
     `sums`: registers of a thread's results, none of which may wait in memory: 64 of them in 64 registers took 294 us, 43 by the bytes.
+    `held`: those of a turn that may not either: a factor that two products read stays for the second one, while the first one's other
+    factor is loaded (two by 5120 x 13824 weights of 4 bits: 70 us with 300 bytes of a thread's in memory, 42 without; H200, 2026-11-30).
     `blocks` of the grid: no core has more than its part of them. `shared`: bytes of a block's rings and of the sums that waves add up."""
     of = chip.numbers
-    registers = s.threads * max(int(of["direct_registers"]), int(sums + of["beside_sums"]))
+    registers = s.threads * max(int(of["direct_registers"]), int(sums + held + of["beside_sums"]))
     room = chip.memory("shared").capacity // max(1.0, shared + of["shared_reserved"])
     return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // registers, -(-int(blocks) // chip.cores),
                       int(room)))  # fmt: skip
@@ -463,8 +465,11 @@ def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared:
 
 def _direct_beside(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
     """As `direct_resident`, of a tile."""
-    ring, sums = s.stages * _turn_bytes(s, d, t) * s.threads if s.stages > 1 else 0.0, _direct_sums(chip, t)
-    return direct_resident(s, chip, sums, t.tiles, ring + F32 * sums * s.threads)
+    ring, sums = s.stages * _turn_bytes(s, d, t) * s.threads if _own_ring(s, d) else 0.0, _direct_sums(chip, d, t)
+    own, other = _turn_bytes(s, d, t), _other_bytes(s, chip, t)
+    products = len(d.products)
+    held = (own / products + other) / chip.registers.bytes if products > 1 else 0.0
+    return direct_resident(s, chip, sums, t.tiles, ring + F32 * sums * s.threads, held)
 
 
 def _turn_bytes(s: Schedule, d: Demand, t: Tile) -> float:
@@ -473,10 +478,22 @@ def _turn_bytes(s: Schedule, d: Demand, t: Tile) -> float:
     return d.work.read / (t.tiles * turns * s.threads)
 
 
-def _direct_sums(chip: Chip, t: Tile) -> float:
-    """Registers of a thread's results where factors come straight to registers: each wave has all of a tile's."""
+def _own_ring(s: Schedule, d: Demand) -> bool:
+    """Whether a thread's part of a factor that comes straight to registers passes through a ring of its own: of one product."""
+    return s.stages > 1 and len(d.products) == 1
+
+
+def _other_bytes(s: Schedule, chip: Chip, t: Tile) -> float:
+    """Bytes that a thread has in a turn of the factor with few rows, which is of a half type."""
+    rows, cols, depth = t.shape or (1, 1, 1)
+    columns = chip.numbers["direct_columns"]
+    return -(-min(rows, cols) // columns) * columns * depth * 2.0 / s.threads
+
+
+def _direct_sums(chip: Chip, d: Demand, t: Tile) -> float:
+    """Registers of a thread's results where factors come straight to registers: each wave has all of a tile's, of every product."""
     few, many = sorted((t.shape or (1, 1, 1))[:2])
-    return max(few, chip.numbers["direct_columns"]) * many / chip.lanes()
+    return len(d.products) * max(few, chip.numbers["direct_columns"]) * many / chip.lanes()
 
 
 def _narrow_accesses(s: Schedule, chip: Chip, d: Demand) -> float:
@@ -516,23 +533,27 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     of 4 bits: 92 registers asked for took 17.3 to 19.3 us, 113 and 141 19.0 to 20.3, 238 19.5 to 22.6; H200, 2026-11-21.
     """
     of = chip.numbers
-    sums = _direct_sums(chip, t)
+    sums = _direct_sums(chip, d, t)
     resident = _direct_beside(s, chip, d, t)
     rows, cols, depth = t.shape or (1, 1, 1)
     few = min(rows, cols)
     turns = -(-d.roles.extent("depth") // depth)
     rounds = -(-t.tiles // (chip.cores * resident))
-    memory = rounds * -(-turns // max(1, s.stages - 1)) * chip.latency
+    ring = _own_ring(s, d)
+    memory = rounds * -(-turns // (s.stages - 1 if ring else 1)) * chip.latency
     busy = min(float(resident), t.tiles / chip.cores)
     drawn = s.threads * busy * chip.cores * _under_way(s, chip, d, t) / chip.latency  # Little's law, bytes/s
     memory = max(memory, d.work.read / drawn)
-    own, other = _turn_bytes(s, d, t), -(-few // of["direct_columns"]) * of["direct_columns"] * depth * 2.0 / s.threads
-    if s.stages > 1:  # the ring brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
+    own, other = _turn_bytes(s, d, t), _other_bytes(s, chip, t)
+    if ring:  # it brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
         memory += rounds * turns * ceil(other / of["beside_ring"]) * of["operand_clocks"] / chip.clock
     else:  # both factors' loads wait in each turn
         memory = max(memory, rounds * turns * ceil((own + other) / of["under_way"]) * chip.latency)
     waves = s.threads / chip.lanes() * busy
-    instructions = d.packed / chip.vector["f32"] * of["hiding_warps"] / waves
+    turn_issues = of["direct_turn"] + of["operand_issues"] * other / WIDEST
+    ring_issues = of["ring_turn"] + of["piece_issues"] * own / WIDEST if ring else 0.0
+    issues = d.packed + t.tiles * turns * s.threads * (turn_issues + ring_issues)
+    instructions = issues / chip.vector["f32"] * of["hiding_warps"] / waves
     loads = own + max(few, of["direct_columns"]) * depth * 2.0 / s.threads
     asked = loads / chip.registers.bytes + sums + of["beside_sums"]
     behind = of["unheld"] * max(0.0, asked / max(of["direct_registers"], sums + of["beside_sums"]) - 1) * instructions
@@ -549,7 +570,7 @@ def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """
     turn = _turn_bytes(s, d, t)
     of = chip.numbers
-    return (s.stages - 1 - of["landed"]) * turn if s.stages > 1 else min(turn, of["under_way"])
+    return (s.stages - 1 - of["landed"]) * turn if _own_ring(s, d) else min(turn, of["under_way"])
 
 
 def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:

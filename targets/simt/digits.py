@@ -53,6 +53,18 @@ def register(mine: Layout, of: Layout, r: str, name: str) -> str:
     return " + ".join(parts) or "0"
 
 
+def number(mine: Layout, of: Layout, r: int) -> int | None:
+    """`register` of register `r`; None where the element is another thread's."""
+    where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}
+    out = 0
+    for d, w in weights(mine.reg):
+        key = (d.axis, d.stride, d.count)
+        if key not in where and not d.axis.endswith(" of 1"):
+            return None
+        out += r // where[key] % d.count * w if key in where else 0
+    return out
+
+
 def refined(digits: tuple[Digit, ...], like: tuple[Digit, ...]) -> tuple[Digit, ...]:
     """The same elements in the same order, digits cut where those of `like` are."""
     out: list[Digit] = []

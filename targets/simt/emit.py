@@ -7,7 +7,7 @@ from math import prod
 
 from autocomp.targets.cpu.names import entry_name
 from autocomp.targets.simt import min_blocks
-from autocomp.targets.simt.capacity import check_block, check_capacity, registers_of
+from autocomp.targets.simt.capacity import check_block, check_capacity, pressure, registers_of
 from autocomp.targets.simt.common_values import common_values
 from autocomp.targets.simt.coordinates import most
 from autocomp.targets.simt.placed import Placement, tile_of
@@ -57,10 +57,12 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
     printer.statements()
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
-    sums = sum(at.layouts[s.dst].registers for s, x in at.products.items() if x.instruction.load == "direct")
+    products = [s.dst for s, x in at.products.items() if x.instruction.load == "direct"]
+    sums = sum(at.layouts[x].registers for x in products)
+    held = max(0, pressure(p, at, {}) - sums) if len(products) > 1 else 0
     least = printer.wants("min_blocks", min_blocks.pays(p, at))
     direct = schedule.instruction == "direct"
-    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes) if direct else 1
+    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes, held) if direct else 1
     return Planned(printer, lambda header: source(p, at, printer, schedule.threads, header, headers, language, resident=resident,
                                                   least=least))  # fmt: skip
 

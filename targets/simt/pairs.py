@@ -3,6 +3,12 @@
 An integer of at most 8 bits in a word becomes a half by its bits alone: 0x6400 with the field in its mantissa is 1024 + field, which
 one multiply-add takes to (field - zero), exactly. A bf16 has a mantissa of 7 bits: 0x4300 with a field of at most 7, moved to its end,
 is 128 + field. What has no pair form is computed twice in f32 and rounded.
+
+Elements that are neighbours in depth have their fields in one byte, or in two beside each other, and a pair wants them 16 bits apart.
+Steps in depth may come in any order that both factors have (directive `paired_fields`):
+
+    before   (n0, n1) (n2, n3) of a word n7..n0    byte of each, shifted, added, masked      5 instructions a pair (bf16, 4 bits)
+    after    (n0, n4) (n1, n5)                     the word shifted once for both, masked    4; the other factor's pairs are picked anew
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from autocomp.targets.simt.digits import register
+from autocomp.targets.simt.digits import number, register
 from autocomp.targets.simt.direct import SLICES
 from autocomp.targets.simt.expressions import STORED, Scalar, held, under
 from autocomp.targets.simt.placed import Product
@@ -49,15 +55,23 @@ def matrix_direct(at: Printer, s: Stmt, pr: Product) -> None:
     i, (rm, rn), acc = pr.instruction, pr.repeat, at.names.of(s.dst)
     step = i.k // SLICES  # elements of two registers
     alike = pr.m[0][0] not in at.bufs[pr.a].axes
+    apart = next((d for d in (4, 2) if _fields_apart(at, pr, d)), 1)
+    apart = apart if at.wants("paired_fields", apart > 1) else 1
+
+    def word(name: str, row: str, n: int) -> str:
+        if apart == 1:
+            return _word(at, name, f"(({row} * {pr.steps} + kk) * {step} + {n * step // 2})")
+        steps = apart * 2 // step  # that take the elements of a word
+        return _word(at, name, f"(({row} * {pr.steps} + kk) / {steps} * {2 * apart} + kk % {steps} * {step // 2} + {n})", apart, n)
+
     with at.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True):
         at.put(f"unsigned fa[{rm}][4], fb[{rn}][2];")
         with at.over(rm, "m"):
-            for word in range(4):
-                row = "0" if alike else f"(m * 2 + {word % 2})"
-                at.put(f"fa[m][{word}] = {_word(at, pr.a, f'(({row} * {pr.steps} + kk) * {step} + {word // 2 * step // 2})')};")
+            for n in range(4):
+                at.put(f"fa[m][{n}] = {word(pr.a, '0' if alike else f'(m * 2 + {n % 2})', n // 2)};")
         with at.over(rn, "n"):
-            for word in range(2):
-                at.put(f"fb[n][{word}] = {_word(at, pr.b, f'((n * {pr.steps} + kk) * {step} + {word * step // 2})')};")
+            for n in range(2):
+                at.put(f"fb[n][{n}] = {word(pr.b, 'n', n)};")
         with at.over(rm, "m"), at.over(rn, "n"):
             at.put(f"{i.call}(&{acc}[(m * {rn} + n) * 4], fa[m], fb[n]);")
 
@@ -96,20 +110,41 @@ def load_words(at: Printer, s: Stmt, t: Tensor) -> None:
             at.put(f"else ac_fill<{v // per}>(&{name}[q * {v // per}], 0u);")
 
 
-def _word(at: Printer, name: str, r: str) -> str:
-    """The register whose first element is number r of a factor."""
+def _word(at: Printer, name: str, r: str, apart: int = 1, half: int = 0) -> str:
+    """The register whose first element is number r of a factor, its second one `apart` behind; `half`: the place of those along a pair's
+    own axis, where they are not the two of one."""
     if name in at.place.words:
-        return f"{at.names.of(name)}[{r} / {4 // at.bufs[name].dtype.bytes}]"
+        words, per = at.names.of(name), 4 // at.bufs[name].dtype.bytes
+        if apart == 1:
+            return f"{words}[{r} / {per}]"
+        return f"ac_pair_at({words}[{r} / {per}], {words}[({r} + {apart}) / {per}], {r} % {per})"
     if at.bufs[name].dtype.bytes != 2:
         raise UnsupportedOp(f"{name}, {at.bufs[name].dtype}, is computed; in registers that is for half types", where=f"kernel {at.p.name}")
-    return Pairs(at, at.place.layouts[name], at.bufs[name].dtype.name).text(at.made(name), r)
+    return Pairs(at, at.place.layouts[name], at.bufs[name].dtype.name, apart).text(at.made(name), r, half)
+
+
+def _fields_apart(at: Printer, pr: Product, apart: int) -> bool:
+    """Whether the elements of the computed factor that are `apart` in a thread's registers are made from fields 16 bits apart in a word:
+    four elements where a byte has two, two where it has one."""
+    of = at.bufs[pr.a]
+    if pr.a not in at.place.late or of.dtype not in MAGIC or at.bufs[pr.b].dtype.bytes != 2 or at.exact:
+        return False
+    layout = at.place.layouts[pr.a]
+    if pr.steps * pr.instruction.k // SLICES % (2 * apart) or layout.registers % (2 * apart):
+        return False
+    pairs = Pairs(at, layout, of.dtype.name, apart)
+    both = bool(pairs.axis) and pairs.known
+    if both is not (apart == 4):
+        return False
+    names = {f.name for half in range(1 + both) for f in pairs.fields_of(pairs.settled(at.made(pr.a), half if both else None))}
+    return bool(names) and all(pairs.words_apart(name) for name in names)
 
 
 class Pairs:
-    """Text of expressions at two neighbouring registers of a layout."""
+    """Text of expressions at two registers of a layout, `apart` registers apart: neighbours, or those whose fields are 16 bits apart."""
 
-    def __init__(self, at: Printer, layout: Layout, dtype: str) -> None:
-        self.at, self.layout, self.kind = at, layout, STORED[dtype]
+    def __init__(self, at: Printer, layout: Layout, dtype: str, apart: int = 1) -> None:
+        self.at, self.layout, self.kind, self.apart = at, layout, STORED[dtype], apart
         self.half = next((d for d in MAGIC if d.name == dtype), None)
         first = layout.reg[0]
         whole = sum(d.axis == first.axis for level in (layout.reg, layout.lane, layout.wave) for d in level) == 1
@@ -117,9 +152,26 @@ class Pairs:
         self.known = first.count == 2
         self.near = first.axis
 
-    def text(self, e: Expr, r: str) -> str:
-        halves = (self.settled(e, 0), self.settled(e, 1)) if self.axis and self.known else (self.settled(e, None),) * 2
-        return self.pair(*halves, r)
+    def text(self, e: Expr, r: str, half: int = 0) -> str:
+        places = (None, None) if not (self.axis and self.known) else (0, 1) if self.apart == 1 else (half, half)
+        return self.pair(self.settled(e, places[0]), self.settled(e, places[1]), r)
+
+    def fields_of(self, e: Expr) -> list[Field]:
+        """The fields of bytes that pairs of an expression are made from."""
+        e = unrounded(e)
+        assert self.half is not None
+        if (field := _field(e, self.half)) is not None:
+            return [field]
+        return [f for x in e.args for f in self.fields_of(x)] if isinstance(e, Map) and self.two(e, e) else []
+
+    def words_apart(self, name: str) -> bool:
+        """Whether the bytes of `2 * apart` elements are one word of a value, those of the second half of them its upper 16 bits."""
+        if (mine := self.at.place.layouts.get(name)) is None or name in self.at.place.strips or mine.registers % 4:
+            return False
+        at = [number(mine, self.layout, r) for r in range(self.layout.registers)]
+        span = 2 * self.apart
+        words = [at[r : r + span] for r in range(0, len(at), span)]
+        return all(w[0] is not None and w[0] % 4 == 0 and w == [w[0] + q // (self.apart // 2) for q in range(span)] for w in words)
 
     def settled(self, e: Expr, half: int | None) -> Expr:
         """An expression with what is computed only for it in its place, and choices by the pair's own axis made."""
@@ -142,7 +194,7 @@ class Pairs:
                 return self.fields(fields[0], fields[1], r)
             if isinstance(low, Map) and isinstance(high, Map) and (call := self.two(low, high)):
                 return f"{call}({', '.join(self.pair(a, b, r) for a, b in zip(low.args, high.args))})"
-        scalar = lambda h: self.scalar(r if h == 0 else f"({r} + 1)")
+        scalar = lambda h: self.scalar(r if h == 0 else f"({r} + {self.apart})")
         return f"ac_pair<{self.kind}>({scalar(0).text(low)}, {scalar(1).text(high)})"
 
     def two(self, low: Map, high: Map) -> str:
@@ -153,6 +205,8 @@ class Pairs:
     def fields(self, low: Field, high: Field, r: str) -> str:
         word = lambda f, r: f"ac_word({self.at.names.of(f.name)}, {self.place(f.name, r)})"
         byte = lambda f, r: f"({self.place(f.name, r)}) % 4"
+        if self.apart > 1 and low == high:
+            return self.fields_apart(low, f"{word(low, r)}, {byte(low, r)}")
         words = f"{word(low, r)}, {word(high, f'({r} + 1)')}, {byte(low, r)}, {byte(high, f'({r} + 1)')}"
         if self.half == BF16:
             mask = (1 << low.width) - 1 | (1 << high.width) - 1 << 16
@@ -163,12 +217,20 @@ class Pairs:
         shift = _bits(F16, *(-(MAGIC[F16] * 2.0**-f.shift) - f.minus for f in (low, high)))
         return f"ac_pair_fields({words}, {self.kept(f'{mask:#010x}u')}, {self.kept(scale)}, {shift})"
 
-    def kept(self, number: str) -> str:
+    def fields_apart(self, f: Field, place: str) -> str:
+        """The field at a place of a word, and the one 16 bits behind it."""
+        mask = self.kept(f"{((1 << f.width) - 1) * 0x10001 << (0 if self.half == BF16 else f.shift):#010x}u")
+        if self.half == BF16:
+            return f"ac_pair_apart_bf16({place}, {f.shift}, {mask}, {self.kept(_bits(BF16, *(-MAGIC[BF16] - f.minus,) * 2))})"
+        scale, shift = 2.0**-f.shift, -(MAGIC[F16] * 2.0**-f.shift) - f.minus
+        return f"ac_pair_apart({place}, {mask}, {self.kept(_bits(F16, scale, scale))}, {_bits(F16, shift, shift)})"
+
+    def kept(self, bits: str) -> str:
         """A constant as a register of the whole kernel: compilers load it anew for every use otherwise."""
-        if number not in self.at.kept:
-            self.at.kept[number] = name = self.at.names.fresh("kept")
-            self.at.top.first(Line(f"const unsigned {name} = ac_kept({number});"))
-        return self.at.kept[number]
+        if bits not in self.at.kept:
+            self.at.kept[bits] = name = self.at.names.fresh("kept")
+            self.at.top.first(Line(f"const unsigned {name} = ac_kept({bits});"))
+        return self.at.kept[bits]
 
     def place(self, name: str, r: str) -> str:
         return register(self.at.place.layouts[name], self.layout, r, name)

@@ -61,6 +61,8 @@ VARIANCE = graph({"x": "f32[20011, 7]"},
 MAPPED = graph({"x": "f16[64, 256]", "w": "f16[256, 40]"}, "%0 = exp(x)\n%1 = matmul(%0, w)")
 QUANTISED = graph({"x": "f32[12, 200]", "s": "f32[12, 1]"}, "%0 = div(x, s)\n%1 = round(%0)")
 LOOKED_UP = graph({"t": "f16[70, 72]", "i": "i64[37]"}, "%0 = gather(t, i, axis=0)")
+BYTES = graph({"x": "bf16[16, 512]", "q": "u8[264, 512]"},
+              "%0 = bitand(q, const(63, u8))\n%1 = cast(%0, to=\"bf16\")\n%2 = transpose(%1, perm=[1, 0])\n%3 = matmul(x, %2)")
 SUMS = graph({"x": "f32[45, 77]", "w": "f32[77, 60]"}, "%0 = matmul(x, w)")
 TRIANGLE = graph({"x": "f16[200, 96]", "w": "f16[96, 200]"},
                  "%0 = matmul(x, w)\n%1 = iota(shape=[200, 200], axis=0)\n%2 = iota(shape=[200, 200], axis=1)\n%3 = gt(%1, %2)\n"
@@ -86,6 +88,7 @@ KERNELS = {
     "looked-up rows": (LOOKED_UP, by_hand({"i0": 16, "i1": 64}, threads=64), 0),
     "rounded rows": (QUANTISED, by_hand({"i0": 1, "i1": 256}, threads=64), 0),
     "a computed factor": (MAPPED, by_hand({"i0": 32, "i1": 32, "r0": 64}, stages=3, threads=64), 0),
+    "a factor of bytes": (BYTES, by_hand({"i0": 16, "i1": 16, "r0": 256}, threads=64, instruction="direct"), 0),
     "sums thread by thread": (SUMS, by_hand({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64), 0),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip

@@ -84,6 +84,12 @@ AC_DEVICE unsigned ac_pair_fields(unsigned low, unsigned high, int i, int j, uns
   const unsigned x = __byte_perm(low, high, unsigned(i * 0x11 | (j + 4) * 0x1100));
   return ac_as_word(__hfma2(ac_as_pair((x & mask) | 0x64006400u), ac_as_pair(scale), ac_as_pair(shift)));
 }
+// fields of bytes i and i + 2 of a word, as `ac_pair_fields`: two instructions, and a shift unless i is 0
+AC_DEVICE unsigned ac_pair_apart(unsigned word, int i, unsigned mask, unsigned scale, unsigned shift) {
+  return ac_as_word(__hfma2(ac_as_pair((word >> 8 * i & mask) | 0x64006400u), ac_as_pair(scale), ac_as_pair(shift)));
+}
+// number i of each of two pairs
+AC_DEVICE unsigned ac_pair_at(unsigned a, unsigned b, int i) { return __byte_perm(a, b, i ? 0x7632u : 0x5410u); }
 AC_DEVICE __nv_bfloat162 ac_as_bf16s(unsigned x) { return *reinterpret_cast<__nv_bfloat162 *>(&x); }
 AC_DEVICE unsigned ac_as_word(__nv_bfloat162 x) { return *reinterpret_cast<unsigned *>(&x); }
 AC_DEVICE unsigned ac_pair_add_bf16(unsigned a, unsigned b) { return ac_as_word(__hadd2_rn(ac_as_bf16s(a), ac_as_bf16s(b))); }
@@ -94,6 +100,10 @@ AC_DEVICE unsigned ac_pair_mul_bf16(unsigned a, unsigned b) { return ac_as_word(
 AC_DEVICE unsigned ac_pair_fields_bf16(unsigned low, unsigned high, int i, int j, int si, int sj, unsigned mask, unsigned zero) {
   const unsigned a = __byte_perm(low, 0u, unsigned(0x4440 | i)), b = __byte_perm(high, 0u, unsigned(0x4440 | j));
   return ac_pair_add_bf16((((a >> si) + (b << (16 - sj))) & mask) | 0x43004300u, zero);
+}
+// fields at bits s of bytes i and i + 2 of a word, as the mantissas of 128 + field, plus `zero`: two instructions, and a shift unless both are 0
+AC_DEVICE unsigned ac_pair_apart_bf16(unsigned word, int i, int s, unsigned mask, unsigned zero) {
+  return ac_pair_add_bf16((word >> (8 * i + s) & mask) | 0x43004300u, zero);
 }
 
 // ---- clusters: blocks that read each other's shared memory (sm_90)

@@ -254,11 +254,17 @@ AC_DEVICE unsigned ac_pair_fields(unsigned low, unsigned high, int i, int j, uns
 AC_DEVICE unsigned ac_pair_add_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_half_of<bf16>(a, 0) + ac_half_of<bf16>(b, 0), ac_half_of<bf16>(a, 1) + ac_half_of<bf16>(b, 1)); }
 AC_DEVICE unsigned ac_pair_sub_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_half_of<bf16>(a, 0) - ac_half_of<bf16>(b, 0), ac_half_of<bf16>(a, 1) - ac_half_of<bf16>(b, 1)); }
 AC_DEVICE unsigned ac_pair_mul_bf16(unsigned a, unsigned b) { return ac_pair<bf16>(ac_half_of<bf16>(a, 0) * ac_half_of<bf16>(b, 0), ac_half_of<bf16>(a, 1) * ac_half_of<bf16>(b, 1)); }
+// fields of bytes i and i + 2 of a word, as `ac_pair_fields`
+AC_DEVICE unsigned ac_pair_apart(unsigned word, int i, unsigned mask, unsigned scale, unsigned shift) { return ac_pair_fields(word, word, i, i + 2, mask, scale, shift); }
+// number i of each of two pairs
+AC_DEVICE unsigned ac_pair_at(unsigned a, unsigned b, int i) { return (a >> 16 * i & 0xffffu) | (b >> 16 * i) << 16; }
 // fields at bits si of byte i of `low` and sj of byte j of `high`, as the mantissas of 128 + field, plus `zero`
 AC_DEVICE unsigned ac_pair_fields_bf16(unsigned low, unsigned high, int i, int j, int si, int sj, unsigned mask, unsigned zero) {
   const unsigned a = low >> 8 * i & 255u, b = high >> 8 * j & 255u, x = (a >> si | b << (16 - sj)) & mask;
   return ac_pair<bf16>(128.0f + float(x & 255u) + ac_half_of<bf16>(zero, 0), 128.0f + float(x >> 16) + ac_half_of<bf16>(zero, 1));
 }
+// fields at bits s of bytes i and i + 2 of a word, as the mantissas of 128 + field, plus `zero`
+AC_DEVICE unsigned ac_pair_apart_bf16(unsigned word, int i, int s, unsigned mask, unsigned zero) { return ac_pair_fields_bf16(word, word, i, i + 2, s, s, mask, zero); }
 #endif
 // zeros in shared memory, by THREADS threads
 template <int BYTES, int THREADS> AC_DEVICE void ac_clear(unsigned char *p) {
