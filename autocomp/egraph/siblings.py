@@ -40,7 +40,7 @@ Schedules = dict[str, tuple[Schedule, Cost]]
 MOST = 8  # tensors that one kernel stores
 NEAR = 24  # calls from one to the other: what lies between waits for the later one, and tensors live as long
 GAIN = 0.99  # of both kernels' seconds that their one takes at most: less is within what the model can tell apart
-KINDS = {"E", "S", "N"}  # bodies without contractions, whose siblings rules of the graph join
+KINDS = {"E", "S", "N", "C"}  # bodies whose siblings rules may name; products by constants are put side by side in the graph
 
 
 @dataclass(frozen=True)
@@ -131,18 +131,22 @@ def _points(k: Kernel) -> Dim:
 
 
 def _over(k: Kernel, other: Kernel) -> Kernel:
-    """An element-wise kernel over one axis as one over as many axes as `other`, where it has as many points; else the kernel itself.
+    """A kernel over one axis as one over as many axes as `other`, where it has as many points; else the kernel itself. The tensors of an
+    element-wise one are seen with these axes, those of a product are read and stored where they were.
 
-        y[i] = f(x[i])   over i:12   ->   y[i, j] = f(x[i, j])   over i:3 j:4
+        y[i] = f(x[i])               over i:12   ->   y[i, j] = f(x[i, j])                       over i:3 j:4
+        y[i] = sum_r x[r] * w[i, r]              ->   y[4*i + j] = sum_r x[r] * w[4*i + j, r]
     """
     here = aff(k.axes[0].name) if k.axes else None
     extents = [a.extent for a in other.axes if isinstance(a.extent, int)]
-    if k.kind != "E" or here is None or len(k.axes) != 1 or len(extents) < 2 or k.axes[0].extent != prod(extents):
+    if k.kind not in "EC" or here is None or len(k.axes) != 1 or len(extents) < 2 or k.axes[0].extent != prod(extents):
         return k
     loads = [e for s in k.stores for e in postorder(s.value) if isinstance(e, Load)]
     whole = {e.tensor for e in loads if e.index == (here,)} | {s.tensor for s in k.stores if s.index == (here,)}
-    if any(here.names() & i.names() and e.index != (here,) for e in loads for i in e.index) or {s.tensor for s in k.stores} - whole:
+    odd = any(here.names() & i.names() and e.index != (here,) for e in loads for i in e.index) or {s.tensor for s in k.stores} - whole
+    if odd and k.kind == "E":
         return k
+    whole = whole if k.kind == "E" else set()
     if any(isinstance(e, Gather) for s in k.stores for e in postorder(s.value)):
         return k
     axes = tuple(Axis(f"d{n}", x) for n, x in enumerate(extents))
@@ -156,7 +160,9 @@ def _over(k: Kernel, other: Kernel) -> Kernel:
         return e
 
     arg = lambda a: replace(a, type=replace(a.type, shape=tuple(extents))) if a.name in whole else a
-    stores = tuple(replace(s, index=index, value=rewrite(substitute(s.value, by), one)) for s in k.stores)
+    place = lambda s: index if s.tensor in whole else tuple(i.substitute(by) for i in s.index)
+    guard = lambda s: tuple(g.substitute(by) for g in s.guard)
+    stores = tuple(replace(s, index=place(s), guard=guard(s), value=rewrite(substitute(s.value, by), one)) for s in k.stores)
     return replace(k, axes=axes, inputs=tuple(map(arg, k.inputs)), outputs=tuple(map(arg, k.outputs)), stores=stores)
 
 

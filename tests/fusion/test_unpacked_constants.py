@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import autocomp
@@ -59,3 +61,27 @@ def test_results_are_those_of_float64(rows, dtype, tmp_path, model):
     assert not program.calls.constants
     program.executor = ModelExecutor(program, tmp_path, model)
     program.verify(seed=4)
+
+
+def two_layers(rows: int, depth: int, columns: int) -> str:
+    """x by two layers, of which one is looked at as heads of 64."""
+    one, _, rest = layer(rows, depth, columns).partition("%0")
+    text, out = "%0" + rest.partition("output")[0], rest.partition("output")[2]
+    params = [x for x in one.splitlines() if x.startswith("param")]
+    head = "\n".join(x for x in one.splitlines() if not x.startswith("param"))
+    second = re.sub(r"%(\w+)", r"%b\1", text).replace("(q,", "(q2,").replace(", s)", ", s2)")
+    heads = f"%h = reshape(%by, shape=[{rows}, {columns // 64}, 64])\n%e = transpose(%h, perm=[1, 0, 2])\n"
+    both = "\n".join([*params, *(p.replace("q:", "q2:").replace("s:", "s2:").replace("random(", "random(1") for p in params)])
+    return f"{head}\n{both}\n{text}\n{second}\n{heads}output{out.rstrip()}\noutput heads = %e\n"
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+def test_two_layers_of_one_tensor_are_one_kernel(tmp_path, model):
+    text = two_layers(1, 3072, 1024)
+    program = autocomp.optimize(text, target="cuda:h200", cache=False)
+    (kernel,) = program.kernels
+    assert any("fusion/sibling-products" in r for r in program.calls.calls[0].rules) and len(kernel.schedule) > 0
+    apart = autocomp.optimize(text, target="cuda:h200", cache=False, without=["fusion/sibling-products"])
+    assert len(apart.kernels) == 2 and program.predicted < 0.8 * apart.predicted
+    program.executor = ModelExecutor(program, tmp_path, model)
+    program.verify()
