@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from autocomp.targets.cpu import toolchain
 from hypothesis import HealthCheck, settings
 
 from autocomp.simulate.simt_model import COMPILER, compile_model
@@ -177,6 +178,13 @@ def schedules_are_chosen_by_the_model(monkeypatch):
     from autocomp.tune.use import Measured
 
     monkeypatch.setattr("autocomp.pipeline.measured", lambda *a: Measured({}))
+
+
+@pytest.fixture
+def quick_builds(monkeypatch):
+    """Kernels for CPUs are built without optimisation, in half the time: for tests of what they compute. Others build as users do."""
+    quick = tuple("-O0" if f == "-O3" else f for f in toolchain.FLAGS)
+    monkeypatch.setattr(toolchain, "FLAGS", quick)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import autocomp
 from autocomp.simulate.program import simulated
 from autocomp.simulate.simt_model import COMPILER
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeats
 
 APART = 1.5
 
@@ -44,7 +45,7 @@ def compared(r: Random) -> str:
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize(("target", "make"), [("ascend:910b1", weights), ("ascend:910b1", steps), ("ascend:910b1", gelu),
                                               ("ascend:310p", shifted), ("ascend:310p", compared)])  # fmt: skip
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, repeats(2, of="the same kind of kernel")])
 def test_a_price_without_its_launch_is_near_the_models_time(target: str, make, seed: int) -> None:
     program = autocomp.optimize(make(Random(f"{make.__name__} {seed}")), target=target)
     with simulated(program) as seen:

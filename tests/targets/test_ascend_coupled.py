@@ -17,6 +17,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import by_turns
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 PLAIN = ["tiling/npu-scalar-*"]
@@ -113,8 +114,7 @@ OTHERS = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("chip", ["310p", "950pr"])
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(("name", "chip"), by_turns(OTHERS, ["310p", "950pr"]))
 def test_vector_units_multiply_what_the_cube_unit_does_not_take(name, chip, tmp_path):
     text = graph(*OTHERS[name])
     program, scalar = (autocomp.optimize(text, target=f"ascend:{chip}", without=w) for w in ((), VECTORS))

@@ -15,6 +15,7 @@ from autocomp.simulate import ascend_timeline
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph, prepared
+from tests.helpers.repeats import repeating
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 INDICES = "%r = iota(shape=[{m}, {k}], axis=0)\n%c = iota(shape=[{m}, {k}], axis=1)\n"
@@ -78,7 +79,9 @@ def under(case: str, directives: tuple[str, ...] = ("half_scores",)):
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", repeating(CASES, {
+    "causal, four remainders": "causal", "one bias": "bias", "both": "causal, and keys", "kept": "dropped", "kept keys": "kept, biased",
+}))  # fmt: skip
 def test_steps_are_right(case, tmp_path):
     program, text = under(case)
     step, keys = CASES[case][0], CASES[case][1][2]

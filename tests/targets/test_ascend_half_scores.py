@@ -12,7 +12,7 @@ from autocomp.cost.estimate import _rows, estimate
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
-from tests.helpers.device_graphs import graph
+from tests.helpers.device_graphs import graph, prepared
 from tests.targets.test_ascend_ahead import attention
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
@@ -29,7 +29,7 @@ CASES = {  # (batch, rows, keys, head), tile of rows and of keys, stages, chip: 
 def under(case, directives=("half_scores",)):
     """(program, kernel, text) under the case's schedule, to be run."""
     shape, rows, keys, stages, chip = CASES[case]
-    program = autocomp.optimize(attention(*shape), target=f"ascend:{chip}")
+    program = prepared(attention(*shape), f"ascend:{chip}")
     kernel = program.calls.calls[0].kernel
     s = Schedule.make({"i0": 1, "i1": rows, "r1": keys}, softmax_overlap=1, stages=stages, persistent=True, directives=directives)
     program.printed[kernel.name] = program.target.emit(kernel, s)

@@ -10,6 +10,7 @@ from autocomp.simulate.ascend_model import COMPILER
 from autocomp.simulate.program import simulated
 from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, graph
+from tests.helpers.repeats import by_turns, repeats
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 LINE = graph({"x": "f16[1, 19, 70]", "w": "f16[5, 19, 3]"},
@@ -27,8 +28,7 @@ CASES = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("chip", ["310p", "950pr"])
+@pytest.mark.parametrize(("case", "chip"), by_turns(CASES, ["310p", "950pr"]))
 def test_convolutions_are_products_of_patches(case, chip):
     program = autocomp.optimize(CASES[case], target=f"ascend:{chip}")
     with simulated(program):
@@ -57,7 +57,7 @@ def test_products_of_bytes_are_products_of_floats(chip):
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", ["f16", "f32", "i8", "bool", "i32"])
+@pytest.mark.parametrize("dtype", ["f16", "f32", "i8", repeats("bool", of="i8"), repeats("i32", of="f32")])
 def test_rows_are_put_in_order_before_they_are_turned(dtype):
     """No tile of x[c, b, a] has rows that lie side by side both in memory and in the result."""
     text = graph({"x": f"{dtype}[9, 70, 90]"}, "%0 = transpose(x, perm=[2, 1, 0])")

@@ -8,6 +8,7 @@ import autocomp
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import repeats
 from tests.targets.test_ascend_ahead import attention
 
 TURN = "%{0} = transpose({1}, perm=[1, 0])\n"
@@ -33,7 +34,8 @@ def product(m, n, k, left=False, right=False, dtype="f16"):
 
 @pytest.mark.parametrize(("factors", "rule"), [
     ({"m": 2048, "n": 2048, "k": 2047}, "left"), ({"m": 2048, "n": 2047, "k": 2048}, "right"),
-    ({"m": 2047, "n": 2048, "k": 2047, "left": True}, "turned-left"), ({"m": 2048, "n": 2048, "k": 2040, "dtype": "bf16"}, "left"),
+    ({"m": 2047, "n": 2048, "k": 2047, "left": True}, "turned-left"),
+    repeats({"m": 2048, "n": 2048, "k": 2040, "dtype": "bf16"}, "left", of="f16"),
     ({"m": 2048, "n": 2047, "k": 2047, "left": True, "right": True}, "turned-right")])  # fmt: skip
 def test_a_copy_is_made_where_it_pays(factors, rule):
     text, name = product(**factors), f"layout/{rule}-rows-at-blocks"

@@ -17,7 +17,8 @@ from autocomp.ir.types import I8, U8, TensorType
 from tests.helpers.hosts import price_for, this_machine
 from tests.helpers.repeats import by_turns
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 RULE = "directives/byte-pairs"
 # each pair's products by two bytes of 255: 32640 and -32640 are numbers of 16 bits, 32895 and -32895 none

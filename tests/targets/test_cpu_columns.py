@@ -13,7 +13,8 @@ from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
 from tests.helpers.hosts import price_for, this_machine
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 ROWS = "tiling/columns"  # a few rows at a time where a tensor leaves the second cache: no walk is left
 POOL = "%0 = maxpool(x, window=[3, 3], strides=[2, 2], lo=[1, 1], hi=[1, 1], dilations=[1, 1], layout=\"nchw\")"
 FORMS = {  # what is computed of x; its shape; whether a walk down a column leaves the first cache, and several vectors of columns are there

@@ -14,7 +14,8 @@ from autocomp.ir.reference import evaluate
 from autocomp.ir.types import F32, TensorType
 from tests.helpers.hosts import HOSTS, cpu_chip, price_for, this_machine
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 
 def block(n, c, o, size, pad, residual=False):

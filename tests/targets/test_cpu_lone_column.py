@@ -14,7 +14,8 @@ from autocomp.ir.types import I8, U8
 from tests.helpers.repeats import by_turns
 from tests.targets.test_cpu_words import run, windows
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 
 def kernel(size, k, o=45, c=36, images=1, **types):

@@ -22,7 +22,8 @@ from autocomp.runtime.program import build_program
 from autocomp.trace import Trace
 from tests.helpers.hosts import cpu_chip, price_for
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 
 def matmul(m, k, n, seed=0):

@@ -21,7 +21,8 @@ from tests.helpers.hosts import price_for, this_machine
 from tests.helpers.repeats import by_turns
 from tests.targets.test_cpu_words import SHAPES, run, windows
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 RULE = "directives/short-pairs"
 TYPES = [(U8, I8), (I8, I8), (I8, U8), (U8, U8)]

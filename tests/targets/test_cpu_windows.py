@@ -16,7 +16,8 @@ from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
 from tests.helpers.hosts import cpu_chip, price_for
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 RULES = ("directives/stage-windows", "directives/unroll-and-jam")
 
 

@@ -18,7 +18,8 @@ from autocomp.ir.types import F32, I8, I32, U8, TensorType
 from tests.helpers.c_driver import AVX512, for_machine
 from tests.helpers.repeats import by_turns
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 RULE = "directives/stage-words"
 # images, channels in and out, size, window, step, dilation, borders in front and behind, groups, layout
