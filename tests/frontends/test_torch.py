@@ -608,6 +608,15 @@ def test_a_choice_by_elements_is_refused_with_the_line_that_asks():
         load_torch(Policy(checked=True).eval(), (R(4, 6), R(4, 3)))
 
 
+def test_covariances_ask_no_elements():
+    """ATen's own asks for the number of rows less the correction, as a tensor."""
+    def f(x, n, a):
+        return (torch.cov(x, correction=2), x.t().cov(fweights=n), torch.cov(x, aweights=a, fweights=n.new_ones(5), correction=2),
+                torch.cov(x[0], correction=0, aweights=a), torch.corrcoef(x), x[0].corrcoef())  # fmt: skip
+
+    means_the_same(Apply(f), R(5, 5), torch.tensor([1, 3, 2, 1, 4]), R(5).abs() + 0.1)
+
+
 class Asking(nn.Module):
     """Asks of elements what raises where it is not so."""
 

@@ -157,8 +157,11 @@ def _traceable() -> Iterator[None]:
     decompositions.one_layer_lstm = shaped
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
     distribution._validate_args = False
+    from autocomp.frontends.torch.written import Written
+
     try:
-        yield
+        with Written():
+            yield
     finally:
         decompositions.one_layer_lstm, transformer._detect_is_causal_mask, distribution._validate_args = layer, asked, checked
 
