@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+HERE = Path(__file__).parent
 MACHINERY = ("_dynamo", "_export", "_functorch", "_higher_order_ops", "_subclasses", "export", "fx", "utils")  # torch's folders that trace
 CHECKED = ("nn",)  # those whose functions check their arguments for a caller, who did not ask for it
 
@@ -51,14 +52,14 @@ def _by_elements(node: Any) -> bool:
 
 
 def _answer(frame: FrameType | None) -> bool | None:
-    """What lets the innermost frame that is not torch's machinery go on; None where it does not check."""
+    """What lets the innermost frame that is no machinery, torch's or this folder's, go on; None where it does not check."""
     import torch
 
     home = Path(torch.__file__).parent
     while frame is not None:
         file = Path(frame.f_code.co_filename)
         within = file.relative_to(home).parts if file.is_relative_to(home) else None
-        if within is None or (len(within) > 1 and within[0] not in MACHINERY):
+        if (within is None and file.parent != HERE) or (within is not None and len(within) > 1 and within[0] not in MACHINERY):
             break
         frame = frame.f_back
     if frame is None or not (within is None or within[0] in CHECKED):
