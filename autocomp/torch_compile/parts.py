@@ -95,10 +95,12 @@ def source_of(gm: Any, group: Sequence[Any], name: str, sizes: Mapping[Any, int]
     lies = [(n, in_memory(n, False, sizes)) for n in outputs]
     graph = reader.graph_of(lies)
     where: dict[str, tuple[int, int, int]] = {}
+    said = {str(m) for i in inputs for m in (i.meta["val"].shape if is_tensor(i) else (i.meta["val"],))}
     for n in graph.inputs:
         for d in n.type.shape:
             if isinstance(d, Sym) and not d.is_computed and d.name not in where:
-                expr = next(e for e, s in reader.symbols.items() if s == d)
+                same = [e for e, s in reader.symbols.items() if s == d]  # several where torch's guards make them one
+                expr = next((e for e in same if e in said), same[0])
                 where[d.name] = *where_of(expr, inputs, name), reader.times[expr]
     if sizes is None and any(layout is None and not _said(n, reader.symbols, where) for n, layout in lies):
         raise UnsupportedOp("how a result lies in memory depends on its sizes", where=name, hint="fix the dimension")

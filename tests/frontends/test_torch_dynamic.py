@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (pip install
 from torch import nn  # noqa: E402
 
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
-from autocomp.frontends.torch.guards import whole_quotient  # noqa: E402
+from autocomp.frontends.torch.guards import _classes, whole_quotient  # noqa: E402
 from tests.helpers.torch_modules import Apply  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -202,6 +202,38 @@ def test_a_size_of_which_an_input_has_a_multiple():
         compare(module, program, torch.randn(2, n))
     with pytest.raises(ModelError, match="= 8, the others say 7"):
         program(torch.randn(2, 8))
+
+
+def test_symbols_that_torch_takes_for_one():
+    """Two inputs of n rows each are 2*n together: torch notes that their sum is twice the first."""
+
+    class Joined(nn.Module):
+        def forward(self, a, b):
+            z, n = torch.cat([a, b]), a.shape[0]
+            return (z @ z.t()).masked_fill(torch.eye(2 * n, dtype=torch.bool), 0.0), (z[:n] * z[n:]).sum(-1)
+
+    n = torch.export.Dim("n", min=1, max=9)
+    drawn = lambda *rows: tuple(torch.from_numpy(np.random.default_rng(7).standard_normal((k, 4)).astype(np.float32)) for k in rows)
+    program = autocomp.optimize(torch.export.export(Joined(), drawn(5, 5), dynamic_shapes=({0: n}, {0: n})), "cpu", cache=False)
+    for rows in (2, 5, 9):
+        compare(Joined(), program, *drawn(rows, rows))
+    with pytest.raises(ModelError, match="has n = 4, another input has n = 3"):
+        program(*drawn(3, 4))
+    with pytest.raises(ModelError, match=r"n = 10, allowed are"):
+        program(*drawn(10, 10))
+
+
+def test_guards_that_make_symbols_one():
+    from sympy import Eq, Ne, symbols
+
+    class Env:
+        is_unbacked_symint = staticmethod(lambda s: str(s).startswith("u"))
+
+    s, t, r, u = symbols("s t r u0", integer=True, positive=True)
+    same = lambda *guards: _classes(list(guards), Env())
+    assert same(Eq(s + t, 2 * s)) == {s: (s, t), t: (s, t)}
+    assert set(same(Eq(3 * t, 3 * s), Eq(r + s, t + s))) == {r, s, t}
+    assert not same(Eq(s, 2 * t)) and not same(Ne(s, t)) and not same(Eq(s + 1, t)) and not same(Eq(s, u)) and not same(Eq(s * t, s * r))
 
 
 def test_both_branches_of_a_condition():

@@ -68,6 +68,9 @@ def test_a_module_that_takes_gradients_keeps_its_structure_and_changes_nothing()
     x, w = drawn(3, 4), drawn(4)
     module = Steps(lambda m, g: None).eval()
     assert load_torch(module, (w, x)).structure.result is not None
+    both = Apply(lambda w, x: [{"of": T.grad(inner)(w, x), "rest": ([w * 2], 3)}])
+    made = load_torch(both.eval(), (w, x)).structure.results([w, w])
+    assert [type(v) for v in (made, made[0], made[0]["rest"], made[0]["rest"][0])] == [list, dict, tuple, list] and made[0]["rest"][1] == 3
     own = dict(vars(module))
     for keep in (lambda m, g: setattr(m, "calls", 1), lambda m, g: setattr(m, "of", g), lambda m, g: m.last.add_(g)):
         with pytest.raises(UnsupportedOp, match="change"):

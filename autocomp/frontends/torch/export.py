@@ -12,6 +12,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ from autocomp.frontends.torch.call import TABLE, Call, name_of
 from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
 from autocomp.frontends.torch.exported import PURE, by_name, check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
-from autocomp.frontends.torch.guards import multiple_of
+from autocomp.frontends.torch.guards import multiple_of, same_as
 from autocomp.frontends.torch.known_masks import at_places, chosen, counts, masks_of
 from autocomp.frontends.torch.of_parameters import of_parameters
 from autocomp.frontends.torch.renamed import renamed
@@ -243,8 +244,13 @@ class Reader:
             raise UnsupportedOp(f"{node.target}: {e.what}", where=place_of(node), hint=e.hint) from None
 
     def symbol(self, expr: Any, size: Any) -> Dim:
-        """The symbol of torch's with the bounds that torch found; of one that is a multiple of a number, that number times a symbol."""
-        env = size.node.shape_env
+        """The symbol of torch's with the bounds that torch found; of one that is a multiple of a number, that number times a symbol; of
+        several that are one by torch's guards, one for all."""
+        env, same = size.node.shape_env, same_as(expr, size.node.shape_env)
+        if str(expr) not in self.symbols and same[0] != expr:
+            of = self.symbol(same[0], size)
+            self.symbols[str(expr)], self.times[str(expr)] = self.symbols[str(same[0])], self.times[str(same[0])]
+            return of
         if str(expr) not in self.symbols:
             if env.is_unbacked_symint(expr):
                 if expr in self.counts:
@@ -252,14 +258,13 @@ class Reader:
                 raise UnsupportedOp(f"'{expr}', a number that is read from a tensor, stands for a size or an index", where=self.b.name,
                                     hint="index with the tensor, or pass the number as an argument")  # fmt: skip
             known = getattr(self.program, "range_constraints", {})
-            found = known[expr] if expr in known else env.var_to_range[expr]
-            if not found.lower.is_finite or found.lower < 0:
+            ranges = [known[s] for s in same if s in known] or [env.var_to_range[s] for s in same]
+            if not all(r.lower.is_finite and r.lower >= 0 for r in ranges):
                 raise UnsupportedOp(f"'{expr}', a number that is an argument, has any value", where=self.b.name,
                                     hint="pass it as a tensor: torch.tensor(x)")  # fmt: skip
-            limit = 2**31 - 1
-            hi = int(found.upper) if found.upper.is_number and found.upper.is_finite and found.upper < limit else limit
-            low = min([int(found.lower), *(_least_of(expr, of, r) for of, r in known.items())])
-            times = multiple_of(expr, env)
+            hi = min([2**31 - 1, *(int(r.upper) for r in ranges if r.upper.is_number and r.upper.is_finite and r.upper < 2**31)])
+            low = min([max(int(r.lower) for r in ranges), *(_least_of(s, of, r) for of, r in known.items() for s in same)])
+            times = lcm(*(multiple_of(s, env) for s in same))
             name = self.spoken(expr, env) + (f"_by_{times}" if times > 1 else "")
             self.symbols[str(expr)], self.times[str(expr)] = Sym(name, -(-max(1, low) // times), hi // times), times
         return total([(self.symbols[str(expr)], self.times[str(expr)])])

@@ -66,6 +66,35 @@ def _quotients(expr: Any) -> list[Any]:
     return [e for e in expr.atoms(Function) if type(e).__name__ in QUOTIENTS]
 
 
+def same_as(symbol: Any, env: Any) -> tuple[Any, ...]:
+    """The symbols that are one by torch's guards, first the one that stands for all: s of two inputs that were joined and are 2*s long."""
+    read, classes = _SAME.get(env, (-1, {}))
+    if read != len(env.guards):
+        _SAME[env] = len(env.guards), (classes := _classes([g.expr for g in env.guards], env))
+    return classes.get(symbol, (symbol,))
+
+
+_SAME: WeakKeyDictionary[Any, tuple[int, dict[Any, tuple[Any, ...]]]] = WeakKeyDictionary()  # how many guards were read, and what they say
+
+
+def _classes(guards: list[Any], env: Any) -> dict[Any, tuple[Any, ...]]:
+    """Of equations k*s = k*t of two symbols, given those before: the symbols that are one, of each."""
+    from sympy import Eq, Function
+
+    classes: dict[Any, tuple[Any, ...]] = {}
+    for g in guards:
+        if not isinstance(g, Eq) or g.lhs.atoms(Function) or g.rhs.atoms(Function):
+            continue
+        apart = (g.lhs - g.rhs).xreplace({s: c[0] for s, c in classes.items()}).expand()
+        if len(apart.free_symbols) == 2:
+            s, t = sorted(apart.free_symbols, key=str)
+            k, known = apart.coeff(s, 1), not any(map(env.is_unbacked_symint, (s, t)))
+            if known and k.is_number and apart == (k * (s - t)).expand():
+                joined = (*classes.get(s, (s,)), *classes.get(t, (t,)))
+                classes |= dict.fromkeys(joined, joined)
+    return classes
+
+
 def guarded(x: Any, whole: bool = True) -> Any:
     """torch's expression of a size, with its quotients as what tracing asked of them: where n that was halved and doubled is joined with n,
     it is even, and `2*(n//2)` is n; where `n//2` is added to 4 elements, it is 4. `whole`: only where no fraction of a symbol is left."""

@@ -67,13 +67,34 @@ def structures_of(program: Any, where: str) -> Structures | None:
     constant = lambda a: type(a).__name__ == "ConstantArgument"
     positional = spec.in_spec.children()[0] if spec.in_spec.num_children == 2 else spec.in_spec
     flat = all(c.is_leaf() for c in positional.children()) and not any(map(constant, args))
-    out = spec.out_spec
+    out = _changeable(spec.out_spec)
     plain = out.is_leaf() or (out.type in (tuple, list) and all(c.is_leaf() for c in out.children()))
     plain = plain and not any(map(constant, results))
     if (flat and plain) or not all(constant(a) or type(a).__name__ == "TensorArgument" for a in args):
         return None
     return Structures(where, spec.in_spec, tuple((a.value,) if constant(a) else a.name for a in args), None if plain else out,
                       tuple(not constant(a) for a in results), tuple(a.value if constant(a) else None for a in results))  # fmt: skip
+
+
+def _changeable(spec: Any) -> Any:
+    """A structure with dicts and lists where torch.fx, which traced a module that takes gradients itself, has its own of them, which
+    callers cannot change."""
+    from torch.fx.immutable_collections import immutable_dict, immutable_list
+    from torch.utils._pytree import tree_flatten, tree_structure
+
+    if "immutable_" not in str(spec):
+        return spec
+
+    def own(x: Any) -> Any:
+        children, of = tree_flatten(x, is_leaf=lambda y: y is not x)
+        if of.is_leaf():
+            return x
+        rest = [own(c) for c in children]
+        if isinstance(x, immutable_dict):
+            return dict(zip(x, rest, strict=True))
+        return rest if isinstance(x, immutable_list) else of.unflatten(rest)
+
+    return tree_structure(own(spec.unflatten([object() for _ in range(spec.num_leaves)])))
 
 
 def _shown(spec: Any) -> str:
