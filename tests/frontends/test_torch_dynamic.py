@@ -353,6 +353,9 @@ def test_quotients_of_products_that_are_whole_for_all_sizes():
     assert whole_quotient(6 * s * halved + 6 * s, s**2) == 6
     assert whole_quotient(FloorDiv(s * t, s, evaluate=False) * s, t) == s
     assert whole_quotient(FloorDiv(s, 2) * t, t + 1) is None
+    rows = FloorDiv(s - 3, 4)
+    assert whole_quotient(rows**2, rows) == rows and whole_quotient(2 * t * rows + t, t) == 2 * rows + 1
+    assert whole_quotient(rows**2 + 1, rows) is None
 
 
 F = nn.functional

@@ -157,14 +157,17 @@ def _exact(expr: Any, env: Any) -> Any:
 
 
 def whole_quotient(of: Any, by: Any) -> Any:
-    """The quotient of products of sizes that is none when it is cancelled: h for `(h*w) // w`. None on others."""
-    from sympy import Function, cancel, fraction
+    """The quotient of products of sizes, and of their rounded quotients, that is none when it is cancelled: h for `(h*w) // w`. None on
+    others."""
+    from sympy import Dummy, Function, cancel, fraction
 
     of, by = _divided(of), _divided(by)
+    inner = {f: Dummy(positive=True, integer=True) for f in of.atoms(Function) | by.atoms(Function)}
+    of, by = of.xreplace(inner), by.xreplace(inner)
     if of.atoms(Function) or by.atoms(Function):
         return None
     above, below = fraction(cancel(of / by))
-    return above.expand() if below == 1 else None
+    return above.expand().xreplace({d: f for f, d in inner.items()}) if below == 1 else None
 
 
 def _divided(expr: Any) -> Any:
