@@ -68,6 +68,11 @@ CASES = {
                     [(4, 4)]),
     "exponentials of a batch": (lambda a: torch.matrix_exp(a * torch.tensor([0.01, 1, 5]).view(3, 1, 1)), [(2, 3, 3, 3)]),
     "exponential of what is large": (lambda a: torch.matrix_exp(torch.triu(a, 1) * 1e4) / 1e8, [(3, 3)]),
+    "which column has no pivot": (lambda a: (
+        *LA.cholesky_ex(positive(a)), LA.cholesky_ex(positive(a) - torch.tensor([0.0, 9, 99]).view(3, 1, 1) * torch.eye(4)).info,
+        LA.cholesky_ex(torch.diag(torch.tensor([4.0, 1, 0, 1])))[1], *LA.inv_ex(a), LA.inv_ex(a * 0)[1], *LA.solve_ex(a, a[:, :1].mT),
+        LA.solve_ex(a[0] * torch.tensor([1.0, 1, 0, 1]), a[0]).info, *LA.lu_factor_ex(a[..., :2]), *LA.lu_factor_ex(a[..., :2, :]),
+        LA.lu_factor_ex(a * torch.tensor([1.0, 0, 1, 1])).info, LA.lu_factor_ex(a[0] * 0)[2]), [(3, 4, 4)]),
     "determinants of a batch": (lambda a: (LA.det(a), torch.logdet(positive(a))), [(3, 2, 2)]),
 }  # fmt: skip
 
@@ -82,6 +87,7 @@ def test_each_means_what_torch_s_means(name):
     got = evaluate(graph, {n.attrs["name"]: x.numpy() for n, x in zip(graph.inputs, given)})
     for x, w in zip(got.values(), want if isinstance(want, tuple) else (want,), strict=True):
         torch.testing.assert_close(torch.as_tensor(x).double(), w.double(), rtol=2e-4, atol=2e-4)
+        assert w.dtype.is_floating_point or torch.as_tensor(x).dtype == w.dtype
 
 
 def test_compiled():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from autocomp.frontends.torch.call import Call, row
-from autocomp.frontends.torch.linear_algebra import _at, _batched, _checked, _numbers, _sum, _turned, triangular
+from autocomp.frontends.torch.linear_algebra import _at, _batched, _checked, _numbers, _same, _sum, _turned, first_without, triangular
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
@@ -148,9 +148,12 @@ def _both(c: Call, x: Node) -> tuple[Node, Node]:
 
 
 @row("linalg_lu_factor_ex")
-def lu_factor(c: Call, a: Node, *, pivot: bool = True, check_errors: bool = False) -> tuple[Node, Node, None]:
+def lu_factor(c: Call, a: Node, *, pivot: bool = True, check_errors: bool = False) -> tuple[Node, Node, Node]:
     x, places = _factored(c, a, pivot)
-    return x, c.cast(c.op("add", places, c.b.const(1, I64)), I32), None
+    m, n = _sizes(c, a)
+    pivots = sliced(c, _sum(c, x, -1, _same(c, m, n)), x.type.rank - 2, 0, min(m, n))
+    info = first_without(c, c.op("ne", pivots, c.b.const(0, x.type.dtype)))
+    return x, c.cast(c.op("add", places, c.b.const(1, I64)), I32), info
 
 
 @row("linalg_lu")

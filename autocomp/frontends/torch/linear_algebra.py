@@ -10,7 +10,7 @@ from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
 from autocomp.ir.ops.pointwise import broadcast_shapes
-from autocomp.ir.types import F32, F64, I64, Dim
+from autocomp.ir.types import F32, F64, I32, I64, Dim
 
 
 def _checked(c: Call, a: Node) -> int:
@@ -58,8 +58,8 @@ def _sum(c: Call, x: Node, axis: int, where: Node | None = None) -> Node:
 
 
 @row("linalg_cholesky_ex")
-def cholesky(c: Call, a: Node, *, upper: bool = False, check_errors: bool = False) -> tuple[Node, None]:
-    """Step j: column j of L, whose square is taken from what is left of A."""
+def cholesky(c: Call, a: Node, *, upper: bool = False, check_errors: bool = False) -> tuple[Node, Node]:
+    """Step j: column j of L, whose square is taken from what is left of A. The first column that has no root makes the rest NaN."""
     n, zero = _checked(c, a), c.b.const(0, a.type.dtype)
     places = _numbers(c, n)
 
@@ -74,7 +74,23 @@ def cholesky(c: Call, a: Node, *, upper: bool = False, check_errors: bool = Fals
     _, (columns,) = loop(c.b, [_turned(c, a) if upper else a], [places], body, n)
     rank = columns.type.rank
     lower = c.op("transpose", columns, perm=(*range(1, rank), 0))
-    return _turned(c, lower) if upper else lower, None
+    on_diagonal = _sum(c, lower, -1, _same(c, n, n))
+    return _turned(c, lower) if upper else lower, first_without(c, c.op("gt", on_diagonal, zero))
+
+
+def _same(c: Call, m: int, n: int) -> Node:
+    """Where the diagonal of [m, n] is."""
+    return c.op("eq", _at(_numbers(c, m), c, -1), _at(_numbers(c, n), c, -2))
+
+
+def first_without(c: Call, good: Node) -> Node:
+    """LAPACK's info, of [.., n]: the number, from 1, of the first element that is not good; 0 where all are."""
+    n = good.type.shape[-1]
+    assert isinstance(n, int)
+    none = c.b.const(n + 1, I64)
+    numbers = c.op("where", good, none, c.op("add", _numbers(c, n), c.b.const(1, I64)))
+    first = c.op("reduce_min", numbers, axes=(numbers.type.rank - 1,), keepdims=False)
+    return c.cast(c.op("where", c.op("eq", first, none), c.b.const(0, I64), first), I32)
 
 
 @row("linalg_solve_triangular")
@@ -161,19 +177,27 @@ def _eliminated(c: Call, a: Node, b: Node | None) -> tuple[Node | None, Node, No
 
 
 @row("linalg_inv_ex")
-def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node | None, None]:
-    return _eliminated(c, a, _unit(c, a))[0], None
+def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node | None, Node]:
+    x, _, turns = _eliminated(c, a, _unit(c, a))
+    return x, _singular(c, turns)
+
+
+def _singular(c: Call, turns: Node) -> Node:
+    """LAPACK's info, of pivots [n, ..]."""
+    last = c.op("transpose", turns, perm=(*range(1, turns.type.rank), 0))
+    return first_without(c, c.op("ne", last, c.b.const(0, turns.type.dtype)))
 
 
 @row("_linalg_solve_ex")
 def solution(c: Call, a: Node, b: Node, *, left: bool = True, check_errors: bool = False) -> tuple[Node | None, ...]:
     """A X = B, or X A = B. B is vectors [.., n] where it has the shape of A without its columns, or is one [n]."""
-    vector = b.type.rank == 1 or b.type.shape == a.type.shape[:-1]
+    vector, batch = b.type.rank == 1 or b.type.shape == a.type.shape[:-1], a.type.shape[:-2]
     a, b = _batched(c, a, _at(b, c, -1) if vector else b)
-    x = _eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))[0]
+    x, _, turns = _eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))
     assert x is not None
     x = x if left else _turned(c, x)
-    return c.op("reshape", x, shape=x.type.shape[:-1]) if vector else x, None, None, None
+    info = _singular(c, turns) if a.type.shape[:-2] == batch else None
+    return c.op("reshape", x, shape=x.type.shape[:-1]) if vector else x, None, None, info
 
 
 @row("_linalg_det")
