@@ -136,6 +136,7 @@ WRITES = {
 }
 
 
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize(("name", "dtype"), repeating(product(WRITES, ["float32", "bfloat16"]), {
     (n, "bfloat16"): "float32; bfloat16 is written in one place" for n in WRITES if n not in ("one place", "a slice")}))  # fmt: skip
 def test_modules_that_write_into_their_inputs(name, dtype):

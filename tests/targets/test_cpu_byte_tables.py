@@ -12,7 +12,8 @@ from autocomp.egraph.cuts import Enumerator
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 
 def quantised(x: str, y: str, scale: float, zero: int, kind: str = "u8") -> str:

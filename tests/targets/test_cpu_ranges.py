@@ -12,7 +12,8 @@ from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 BOTH = "input x: {0}[5, 47]\ninput y: {0}[5, 70]\n"
 FORMS = {  # what is computed, how many ranges the innermost loop has
     "two": (BOTH + "%0 = concat(x, y, axis=1)", 2),

@@ -22,6 +22,7 @@ def products(dtype: str, depth: int = 48, same: bool = False, after: str = "relu
 
 
 @needs_cc
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("dtype", ["f16", repeats("bf16", of="f16"), "f32", "f64"])
 @pytest.mark.parametrize("how", [{"same": True}, {}, {"depth": 33}, {"after": "mul(%s, b2)"}], ids=str)
 def test_products_are_added_on_cpus(dtype, how):
