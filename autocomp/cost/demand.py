@@ -72,7 +72,7 @@ class Demand:
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
     `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
-    `folds`, `rows`: as in `Operations`."""
+    `folds`, `sums`, `rows`: as in `Operations`."""
 
     roles: Roles
     work: Work
@@ -98,6 +98,7 @@ class Demand:
     beside: float = 0.0
     rounded: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
+    sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
 
     @property
@@ -171,7 +172,7 @@ def demand_of(k: Kernel) -> Demand:
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
                   steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded,
-                  folds=x.folds, rows=x.rows)  # fmt: skip
+                  folds=x.folds, sums=x.sums, rows=x.rows)  # fmt: skip
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

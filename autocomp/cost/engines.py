@@ -274,20 +274,19 @@ def columns_at_once(m: int, n: int, depth: int, chip: Chip) -> int:
 
 
 def vector_time(work: Work, reads: tuple[float, ...], chip: Chip, carried: bool, bypass: bool = False, more: Instructions = NONE,
-                elements: float = 0.0, chunks: int = 1, passes: int = 1, steps: int = 1, folded: int = 1) -> Cost:  # fmt: skip
+                chunks: int = 1, passes: int = 1, steps: int = 1, folded: int = 1) -> Cost:  # fmt: skip
     """Seconds of a kernel that vector cores alone compute, in `work.tiles` tiles; `reads`: bytes of each operand. carried: the tiles of a
     core end in statistics that the next instruction waits for. bypass: inputs that are read once may pass L2 by. more: instructions beside
-    those of copies; rows are copied one by one, from where the scalar unit reads that they lie. elements: results of a
-    map, each of whose functions of words has many instructions a tile. chunks: of a tile, which pass by so often (`passes`); in the first
-    pass each ends in statistics. steps: of a tile, in which `folded` rows each are folded lane by lane, half of them onto the other half;
-    of two that are under way each has to arrive, pass through its instructions and free its slot."""
+    those of copies; rows are copied one by one, from where the scalar unit reads that they lie. chunks: of a tile, which pass by so often
+    (`passes`); in the first pass each ends in statistics. steps: of a tile, in which `folded` rows each are folded lane by lane, half of
+    them onto the other half; of two that are under way each has to arrive, pass through its instructions and free its slot."""
     lim, tiles = chip.limits, max(1, work.tiles)
     cores = chip.cores * lim["vector_cores"]
     rounds = -(-tiles // cores)
     vector = work.vector + more.elements + work.words * (chip.numbers["word_steps"] - 1)
     units = {"vector unit": vector / chip.vector["f32"], "special functions": work.special / chip.special}
     clocks = sum(units.values()) * cores * chip.clock / tiles
-    calls = len(reads) + 1 + more.calls / passes + (work.words / elements * chip.numbers["word_steps"] if elements else 0.0)
+    calls = len(reads) + 1 + more.calls / passes
     turns = chunks * passes * steps
     calls += (folded - 1).bit_length()
     s = Stream(rounds * turns, tuple(b / tiles / chunks / steps for b in reads), (work.written / tiles / turns,), clocks / turns, calls,

@@ -166,9 +166,8 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
                  for a, (_, step) in zip(d.operands, taken)]  # fmt: skip
         work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)))
         reads = tuple(n * step * a.element * wide * asked_again(d, a, tile) for a, wide, (n, step) in zip(d.operands, lines, taken))
-        results = float(prod(d.extent[a] for a in d.grid)) if d.roles.form == "map" else 0.0
         more, bypass = instructions_of(d, tile, chip), "evict_first" in s.directives
-        cost = vector_time(work, reads, chip, d.roles.form == "reduce", bypass, more, results, *turns(d, tile))
+        cost = vector_time(work, reads, chip, d.roles.form == "reduce", bypass, more, *turns(d, tile))
         return _with_ends(cost, d, tile, chip)
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)

@@ -36,8 +36,11 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructi
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     turns = prod(-(-n // size(x)) for x, n in extent.items() if n)
     elements, calls = of["looked_up"] * d.looked_up + d.beside, d.calls
+    calls += 0 if d.rows[1] else d.sums * of["word_steps"]  # which rows are meant the scalar unit computes
     if "rounds_by_sums" in chip.features:
         elements, calls = elements + of["rounded_by_sums"] * d.rounded[0], calls + of["rounded_by_sums"] * d.rounded[1]
+    if d.looked_up and d.grid:  # an instruction looks up elements of one row
+        calls += prod(size(x) for x in d.grid[:-1])
     for a in d.operands:
         n, step = copied(a, tile, extent)
         looked = _along(a)
@@ -46,8 +49,8 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructi
         n *= asked_again(d, a, tile)
         elements += of["border"] * a.guards * n + (n if a.element < F32 and d.calls > 1 else 0.0)
         calls += of["border_calls"] * a.guards
-        if step > 1:
-            elements += of["looked_up"] * n
+        if step > 1 or a.element > F32:  # of long integers the low halves are looked up
+            elements, calls = elements + of["looked_up"] * n, calls + of["npu_places"]
             calls += n / turns / max(1, prod(size(x) for x in looked if x in extent))
     if d.calls > 1 and d.pieces and d.pieces[-1].element < F32:
         elements += d.pieces[-1].bytes / d.pieces[-1].element

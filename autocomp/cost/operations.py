@@ -23,7 +23,7 @@ class Operations:
     factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
     `special`, in those of an exponential, where no unit computes them; `calls`: instructions of a vector unit for a tile, by maps and
     folds; `beside`: elements of those by which it makes functions; `rounded`: elements that become whole numbers, and how often a tile
-    does; `folds`: words that sums take; `rows`: those that integers name, and
+    does; `folds`: words that sums take; `sums`: of words, element by element, a tile; `rows`: those that integers name, and
     the axis along them."""
 
     vector: float = 0.0
@@ -39,6 +39,7 @@ class Operations:
     beside: float = 0.0
     rounded: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
+    sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
     products: list[tuple[float, frozenset[str]]] = field(default_factory=list)
     dtype: str = "f32"  # of the last product's factors
@@ -92,7 +93,8 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     out.steps += special * (_steps(e) / SCALAR["exp"].steps)
     sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "neg", "abs")
     sums = constant("word_product") if e.fn == "mul" else sums
-    out.words += points * sums * (e.dtype == I32)
+    if e.dtype == I32:
+        out.words, out.sums = out.words + points * sums, out.sums + sums
     if made:
         out.making = out.making[0] + vector, out.making[1] + special
         out.spared += vector * (1 - min(F32, e.dtype.bytes) / F32)

@@ -42,9 +42,22 @@ def compared(r: Random) -> str:
     return graph({"x": f"f16[{m}, {n}]", "y": f"f16[{n}]"}, "%0 = gt(x, y)")
 
 
+def columns(r: Random) -> str:
+    """Columns that integers name: the indices are words, and each row's elements are looked up by an instruction of its own."""
+    m, n, k = r.randint(60, 200), r.randint(60, 300), r.randint(20, 60)
+    return graph({"t": f"f32[{m}, {n}]", "i": f"i32[{k}]"}, "%0 = gather(t, i, axis=1)")
+
+
+def multiplied(r: Random) -> str:
+    """Words: a 310P's unit has no shifts, and takes halves apart by masks."""
+    m, n = r.randint(50, 200), 8 * r.randint(6, 40)
+    return graph({"x": f"i32[{m}, {n}]", "y": f"i32[{m}, {n}]"}, "%0 = mul(x, y)")
+
+
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize(("target", "make"), [("ascend:910b1", weights), ("ascend:910b1", steps), ("ascend:910b1", gelu),
-                                              ("ascend:310p", shifted), ("ascend:310p", compared)])  # fmt: skip
+                                              ("ascend:310p", shifted), ("ascend:310p", compared), ("ascend:310p", multiplied),
+                                              ("ascend:910b1", columns), ("ascend:950pr", columns)])  # fmt: skip
 @pytest.mark.parametrize("seed", [1, repeats(2, of="the same kind of kernel")])
 def test_a_price_without_its_launch_is_near_the_models_time(target: str, make, seed: int) -> None:
     program = autocomp.optimize(make(Random(f"{make.__name__} {seed}")), target=target)

@@ -14,7 +14,7 @@ from autocomp.ir.reference import evaluate
 from autocomp.runtime.inputs import random_inputs
 from autocomp.simulate.ascend_model import COMPILER, build_folder
 from tests.helpers import fresh
-from tests.helpers.device_graphs import GRAPHS
+from tests.helpers.device_graphs import GRAPHS, graph
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 HIDDEN = 40
@@ -74,3 +74,15 @@ def test_the_launcher_computes_the_graph(tmp_path):
     for n, _ in program.calls.outputs:
         got = np.frombuffer((folder / f"{n}.out.bin").read_bytes(), "f2").astype("f8")
         np.testing.assert_allclose(got, np.asarray(wanted[n], "f8").ravel(), rtol=2e-2, atol=2e-2)
+
+
+@needs_compiler
+def test_the_launcher_of_a_chip_with_other_functions_computes_too(tmp_path):
+    """Headers look at the architecture: words of a 310P are multiplied without shifts, by functions of other arguments."""
+    text = graph({"x": "f32[37, 90]", "w": "i32[37, 90]"}, "%0 = softmax(x, axes=[1])\n%1 = mul(w, w)\n%2 = transpose(x, perm=[1, 0])")
+    program = autocomp.optimize(text.replace("output", "output q = %1\noutput", 1), target="ascend:310p", without=["tiling/npu-scalar-*"])
+    folder = program.save(tmp_path / "out")
+    (build := tmp_path / "build").mkdir()
+    started = build_folder(program, folder, build)
+    checked = subprocess.run([started, "check"], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    assert checked.returncode == 0 and checked.stdout.endswith("all right\n"), checked.stdout + checked.stderr
