@@ -15,7 +15,7 @@ from autocomp.simulate import ascend_timeline
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph, prepared
-from tests.helpers.repeats import repeating
+from tests.helpers.repeats import repeating, repeats
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 INDICES = "%r = iota(shape=[{m}, {k}], axis=0)\n%c = iota(shape=[{m}, {k}], axis=1)\n"
@@ -96,7 +96,8 @@ def test_steps_are_right(case, tmp_path):
 @needs_compiler
 @pytest.mark.parametrize(("case", "was", "by"), [
     ("causal", "% fold) - first;", "% fold) - first + 1;"), ("causal", "if (from) Duplicate(x[c", "if (0) Duplicate(x[c"),
-    ("causal", "i / fold + 1", "i / fold"), ("window", "if (none) {", "if (0) {"), ("window", "(i + fold - 1) / fold", "i / fold + 1"),
+    repeats("causal", "i / fold + 1", "i / fold", of="the first of the causal ones"), ("window", "if (none) {", "if (0) {"),
+    repeats("window", "(i + fold - 1) / fold", "i / fold + 1", of="the first of the causal ones"),
     ("window", "if (to < slots) Duplicate", "if (0) Duplicate"), ("tail", "0xFFFFull << n % 16", "0xFFFFull << n % 16 + 1"),
     ("bias", "t[r * pitch], 128, blocks, {1, 1, uint8_t(pitch / 16)", "t[r * pitch], 128, blocks, {1, 1, 0"),
     ("keys", "next, next, 1}", "next, next, 0}"), ("kept", "half(-0.5f)", "half(-1.5f)"), ("kept", "t[(q - r) * pitch]", "t[q * pitch]"),

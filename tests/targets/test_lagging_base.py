@@ -19,7 +19,7 @@ from autocomp.tile.derive import derive
 from autocomp.tile.text import parse, show
 from tests.helpers.device_graphs import attention, graph, prepared
 from tests.helpers.goldens import four_warpgroups
-from tests.helpers.repeats import repeating
+from tests.helpers.repeats import repeating, repeats
 from tests.helpers.schedules import by_hand
 
 ROWS = 200
@@ -112,7 +112,7 @@ def test_columns_of_ones_are_of_the_weights_type(model, tmp_path):
 @pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
 @pytest.mark.parametrize(("kind", "old", "new", "says"), [
     ("grows", "ac_barrier_pass(4 + (wave / 4 + 1) % 2, 256);", "", "wait"),
-    ("grows", "ac_descriptor_beside(", "ac_descriptor_at(", ""),
+    repeats("grows", "ac_descriptor_beside(", "ac_descriptor_at(", "", of="the next one: a wrong sum"),
     ("grows", "sums[r] = (sums[r] * ", "sums[r] = (sums[r] + 0 * ", ""),
     ("later", "based = true;", "", ""),
     ("low", "ac_rows_reach<0x3800>", "ac_rows_reach<0x0>", ""),

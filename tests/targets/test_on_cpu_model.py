@@ -259,8 +259,10 @@ def test_the_model_sees_a_broken_kernel(name, edit, said, model, tmp_path):
         (without(r"if \([^;]*lane == 0\) ac_barrier_arrive[^;]*;"), "the block hangs"),
         (without(r"ac_bulk_drain\(\);"), "a block ends while its shared memory is in use: .* was read by a bulk store"),
         (without(r"ac_async_fence\(\);"), "read in bulk without a fence between"),
-        (without(r"ac_bulk_wait<\d+>\(\);"), "was read by a bulk store of thread 128 and is written by thread"),
-        (without(r"ac_stmatrix4\((.*?) \+ lane / 16 \* 16\)", r"ac_stmatrix4(\1)"), "unordered accesses|the float64 reference says"),
+        repeats(without(r"ac_bulk_wait<\d+>\(\);"), "was read by a bulk store of thread 128 and is written by thread",
+                of="the store that a block does not wait for"),
+        repeats(without(r"ac_stmatrix4\((.*?) \+ lane / 16 \* 16\)", r"ac_stmatrix4(\1)"),
+                "unordered accesses|the float64 reference says", of="the product that is not waited for: a wrong number"),
     ],
 )
 def test_the_model_sees_broken_roles(edit, said, model, tmp_path):
