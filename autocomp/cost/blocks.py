@@ -450,14 +450,17 @@ def blocks_beside(chip: Chip, threads: int, held: float, ring: float, blocks: in
     return max(1, min(int(room), -(-blocks // chip.cores)))
 
 
-def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared: float, held: float) -> int:
+def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared: float, held: float, made: bool) -> int:
     """Blocks that share a core where factors come straight to registers; compilers are told, for one register more leaves one out.
     `sums`: registers of a thread's results, none of which may wait in memory: 64 of them in 64 registers took 294 us, 43 by the bytes.
-    `held`: those of a turn that may not either: a factor that two products read stays for the second one, while the first one's other
-    factor is loaded (two by 5120 x 13824 weights of 4 bits: 70 us with 300 bytes of a thread's in memory, 42 without; H200, 2026-11-30).
+    `held`: those that a turn's loads fill, where they are all asked for first: of factors that are multiplied as they are stored (one row
+    by 10944 x 15168 halves in tiles of 32 x 1024 by 256 threads took 143 us with 64 registers a thread, 100 with 128), and of a factor that
+    two products read, which stays for the second one (two by 5120 x 13824 weights of 4 bits: 70 us with 300 bytes of a thread's in memory,
+    42 without; H200, 2026-11-30). `made`: a factor is made of what is loaded, which takes some beside.
     `blocks` of the grid: no core has more than its part of them. `shared`: bytes of a block's rings and of the sums that waves add up."""
     of = chip.numbers
-    registers = s.threads * max(int(of["direct_registers"]), int(sums + held + of["beside_sums"]))
+    beside = of["beside_sums"] if made else of["beside_turn"]
+    registers = s.threads * max(int(of["direct_registers"]), int(sums + max(of["beside_sums"], held + beside)))
     room = chip.memory("shared").capacity // max(1.0, shared + of["shared_reserved"])
     return max(1, min(int(chip.limits["threads"] * 2 // s.threads), chip.registers.count // registers, -(-int(blocks) // chip.cores),
                       int(room)))  # fmt: skip
@@ -467,9 +470,8 @@ def _direct_beside(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
     """As `direct_resident`, of a tile."""
     ring, sums = s.stages * _turn_bytes(s, d, t) * s.threads if _own_ring(s, d) else 0.0, _direct_sums(chip, d, t)
     own, other = _turn_bytes(s, d, t), _other_bytes(s, chip, t)
-    products = len(d.products)
-    held = (own / products + other) / chip.registers.bytes if products > 1 else 0.0
-    return direct_resident(s, chip, sums, t.tiles, ring + F32 * sums * s.threads, held)
+    held = (own / len(d.products) + other) / chip.registers.bytes if _held_turn(s, d) else 0.0
+    return direct_resident(s, chip, sums, t.tiles, ring + F32 * sums * s.threads, held, any(d.making))
 
 
 def _turn_bytes(s: Schedule, d: Demand, t: Tile) -> float:
@@ -483,6 +485,12 @@ def _own_ring(s: Schedule, d: Demand) -> bool:
     return s.stages > 1 and len(d.products) == 1
 
 
+def _held_turn(s: Schedule, d: Demand) -> bool:
+    """Whether a thread has registers for all that a turn loads: what is multiplied as it is stored is asked for in front of the turn's
+    products; where a factor is made first, more blocks hide more."""
+    return not _own_ring(s, d) and (len(d.products) > 1 or not any(d.making))
+
+
 def _other_bytes(s: Schedule, chip: Chip, t: Tile) -> float:
     """Bytes that a thread has in a turn of the factor with few rows, which is of a half type."""
     rows, cols, depth = t.shape or (1, 1, 1)
@@ -493,7 +501,8 @@ def _other_bytes(s: Schedule, chip: Chip, t: Tile) -> float:
 def _direct_sums(chip: Chip, d: Demand, t: Tile) -> float:
     """Registers of a thread's results where factors come straight to registers: each wave has all of a tile's, of every product."""
     few, many = sorted((t.shape or (1, 1, 1))[:2])
-    return len(d.products) * max(few, chip.numbers["direct_columns"]) * many / chip.lanes()
+    least = chip.numbers["direct_columns"] * (1 if any(d.making) else 2)  # a factor that is made is the one of 16 rows, else the first is
+    return len(d.products) * max(few, least) * many / chip.lanes()
 
 
 def _narrow_accesses(s: Schedule, chip: Chip, d: Demand) -> float:
@@ -547,8 +556,9 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     own, other = _turn_bytes(s, d, t), _other_bytes(s, chip, t)
     if ring:  # it brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
         memory += rounds * turns * ceil(other / of["beside_ring"]) * of["operand_clocks"] / chip.clock
-    else:  # both factors' loads wait in each turn
-        memory = max(memory, rounds * turns * ceil((own + other) / of["under_way"]) * chip.latency)
+    else:  # both factors' loads wait in each turn, as many at a time as find registers
+        waits = 1 if _held_turn(s, d) and len(d.products) == 1 else ceil((own + other) / of["under_way"])
+        memory = max(memory, rounds * turns * waits * chip.latency)
     waves = s.threads / chip.lanes() * busy
     turn_issues = of["direct_turn"] + of["operand_issues"] * other / WIDEST
     ring_issues = of["ring_turn"] + of["piece_issues"] * own / WIDEST if ring else 0.0
@@ -570,6 +580,8 @@ def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """
     turn = _turn_bytes(s, d, t)
     of = chip.numbers
+    if _held_turn(s, d) and len(d.products) == 1:
+        return turn
     return (s.stages - 1 - of["landed"]) * turn if _own_ring(s, d) else min(turn, of["under_way"])
 
 

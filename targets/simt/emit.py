@@ -57,12 +57,14 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
     printer.statements()
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced
-    products = [s.dst for s, x in at.products.items() if x.instruction.load == "direct"]
+    products = {s.dst: {x.a, x.b} for s, x in at.products.items() if x.instruction.load == "direct"}
     sums = sum(at.layouts[x].registers for x in products)
-    held = max(0, pressure(p, at, {}) - sums) if len(products) > 1 else 0
-    least = printer.wants("min_blocks", min_blocks.pays(p, at))
+    ring, made = schedule.stages > 1 and len(products) == 1, any(x & at.late for x in products.values())
+    kept = len(products) > 1 or (bool(products) and not (ring or made))
+    held = max(0, pressure(p, at, {}) - sums) if kept else 0
+    least = printer.wants("min_blocks", min_blocks.pays(p, at)) or held > 0
     direct = schedule.instruction == "direct"
-    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes, held) if direct else 1
+    resident = direct_resident(schedule, chip, sums, blocks_hinted(p), at.bytes, held, made) if direct else 1
     return Planned(printer, lambda header: source(p, at, printer, schedule.threads, header, headers, language, resident=resident,
                                                   least=least))  # fmt: skip
 

@@ -123,3 +123,11 @@ def test_what_a_mantissa_does_not_hold_is_computed_apart(tmp_path, model):
     assert "ac_pair_fields_bf16(" not in text and text.count("ac_pair_apart_bf16(") == text.count("ac_pair_sub_bf16(") == 2
     program.executor = ModelExecutor(program, tmp_path, model)
     each_weight_is_that_of_the_graph(program, 0, 255, 8.0)
+
+
+def test_what_is_multiplied_as_it_is_stored_has_registers_for_a_turn():
+    """Loads of a turn are all asked for first, where nothing is made of them and no ring brings them."""
+    text = graph({"x": "f16[1, 8192]", "w": "f16[28672, 8192]"}, "%0 = transpose(w, perm=[1, 0])\n%y = matmul(x, %0)")
+    (kernel,) = [c.kernel for c in autocomp.optimize(text, target="cuda:h200", cache=False).calls.calls]
+    for fields, bounds in (("r0 1024", "256, 2"), ("r0 256", "256, 3"), ("r0 256 | stages 2", "256, 4")):
+        assert f"__launch_bounds__({bounds})" in TARGET.emit(kernel, parse(f"tile i0 32, {fields} | instruction direct")).text
