@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from autocomp.egraph import siblings
 from autocomp.errors import RuleError
 from autocomp.options import Options
 from autocomp.pipeline import compile_model
+from autocomp.simulate.simt_model import COMPILER, ModelExecutor
 from autocomp.trace import Trace
+from tests.helpers.repeats import seeds
 
 HEAD = "graph g\ninput x: f32[{n}, {m}]\ninput w: f32[{m}]\n"
 GRAPHS = {  # text behind the head -> (float64 functions of x and w, kernels)
@@ -124,3 +127,19 @@ def test_drawn_siblings_are_right(seed: int) -> None:
     x, w = rng.standard_normal((n, m)).astype(np.float32), rng.standard_normal(m).astype(np.float32)
     for got, want in zip(results(program, x, w), wants):
         np.testing.assert_allclose(got, want(x.astype(np.float64), w.astype(np.float64)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("seed", seeds(range(6), always=2))
+def test_drawn_products_of_one_tensor_are_right(seed: int, tmp_path, model) -> None:
+    """Products by two tensors that are no constants, of which one may be looked at as heads, with what follows them."""
+    r = Random(seed)
+    m, k, n, dtype = r.choice((1, 3, 17)), r.choice((40, 96, 264)), r.choice((32, 64, 200)), r.choice(("f16", "f32", "bf16"))
+    after = [r.choice(("%{0}1 = relu(%{0})", "%{0}1 = gelu(%{0})", "%{0}1 = add(%{0}, %{0})")).format(x) for x in "pq"]
+    heads = f"%e0 = reshape(%q1, shape=[{m}, {n // 8}, 8])\n%e = transpose(%e0, perm=[1, 0, 2])" if r.random() < 0.5 else "%e = neg(%q1)"
+    inputs = "".join(f"input {x}: {dtype}[{rows}, {columns}]\n" for x, rows, columns in (("x", m, k), ("a", k, n), ("b", k, n)))
+    text = f"graph g\n{inputs}%p = matmul(x, a)\n%q = matmul(x, b)\n{after[0]}\n{after[1]}\n{heads}\noutput y = %p1\noutput z = %e\n"
+    target = r.choice(("cuda:h200", "cuda:a100", "maca:c500"))
+    program = autocomp.optimize(text, target=target, cache=False)
+    program.executor = ModelExecutor(program, tmp_path, model)
+    program.verify(seed=seed)
