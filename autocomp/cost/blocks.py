@@ -557,7 +557,7 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     if ring:  # it brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
         memory += rounds * turns * ceil(other / of["beside_ring"]) * of["operand_clocks"] / chip.clock
     else:  # both factors' loads wait in each turn, as many at a time as find registers
-        waits = 1 if _held_turn(s, d) and len(d.products) == 1 else ceil((own + other) / of["under_way"])
+        waits = ceil((own + other) / (of["held_bytes"] if _held_turn(s, d) and len(d.products) == 1 else of["under_way"]))
         memory = max(memory, rounds * turns * waits * chip.latency)
     waves = s.threads / chip.lanes() * busy
     turn_issues = of["direct_turn"] + of["operand_issues"] * other / WIDEST
@@ -581,7 +581,7 @@ def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     turn = _turn_bytes(s, d, t)
     of = chip.numbers
     if _held_turn(s, d) and len(d.products) == 1:
-        return turn
+        return min(turn, of["held_bytes"])
     return (s.stages - 1 - of["landed"]) * turn if _own_ring(s, d) else min(turn, of["under_way"])
 
 

@@ -47,7 +47,7 @@ def test_two_rows_of_one_tensor_stay_apart():
 @pytest.mark.parametrize("target", ["cpu", "cuda:h200"])
 def test_they_are_chosen_once_and_as_alone(target, monkeypatch):
     machine, rules, options = load_target(target, Options()), load_rules(), Options(cache=False, tuned=False)
-    rules = load_rules(without=("fusion/siblings",))
+    rules = load_rules(without=("fusion/siblings", "fusion/sibling-products"))
     asked = []
     own = choose._choose
     monkeypatch.setattr(choose, "_choose", lambda k, *rest: asked.append(k) or own(k, *rest))
