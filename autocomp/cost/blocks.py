@@ -468,8 +468,8 @@ def direct_resident(s: Schedule, chip: Chip, sums: float, blocks: float, shared:
 
 def _direct_beside(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
     """As `direct_resident`, of a tile."""
-    ring, sums = s.stages * _turn_bytes(s, d, t) * s.threads if _own_ring(s, d) else 0.0, _direct_sums(chip, d, t)
-    own, other = _turn_bytes(s, d, t), _other_bytes(s, chip, t)
+    own, other, sums = _turn_bytes(s, d, t), _other_bytes(s, chip, t), _direct_sums(chip, d, t)
+    ring = s.stages * own * s.threads if _own_ring(s, d) else 0.0
     held = (own / len(d.products) + other) / chip.registers.bytes if _held_turn(s, d) else 0.0
     return direct_resident(s, chip, sums, t.tiles, ring + F32 * sums * s.threads, held, any(d.making))
 
@@ -557,8 +557,7 @@ def _direct_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> tuple[float,
     if ring:  # it brings the one factor; the other one's loads are waited for in each turn, as many at a time as run ahead
         memory += rounds * turns * ceil(other / of["beside_ring"]) * of["operand_clocks"] / chip.clock
     else:  # both factors' loads wait in each turn, as many at a time as find registers
-        waits = ceil((own + other) / (of["held_bytes"] if _held_turn(s, d) and len(d.products) == 1 else of["under_way"]))
-        memory = max(memory, rounds * turns * waits * chip.latency)
+        memory = max(memory, rounds * turns * ceil((own + other) / _run_ahead(s, chip, d)) * chip.latency)
     waves = s.threads / chip.lanes() * busy
     turn_issues = of["direct_turn"] + of["operand_issues"] * other / WIDEST
     ring_issues = of["ring_turn"] + of["piece_issues"] * own / WIDEST if ring else 0.0
@@ -579,10 +578,12 @@ def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     2026-11-26.
     """
     turn = _turn_bytes(s, d, t)
-    of = chip.numbers
-    if _held_turn(s, d) and len(d.products) == 1:
-        return min(turn, of["held_bytes"])
-    return (s.stages - 1 - of["landed"]) * turn if _own_ring(s, d) else min(turn, of["under_way"])
+    return (s.stages - 1 - chip.numbers["landed"]) * turn if _own_ring(s, d) else min(turn, _run_ahead(s, chip, d))
+
+
+def _run_ahead(s: Schedule, chip: Chip, d: Demand) -> float:
+    """Bytes of loads into registers that a thread has under way at most: what compilers let run ahead, more where a turn has registers."""
+    return chip.numbers["held_bytes" if _held_turn(s, d) and len(d.products) == 1 else "under_way"]
 
 
 def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:

@@ -38,30 +38,31 @@ def along(group: tuple[tuple[str, int], ...], number: str) -> dict[str, str]:
     return out
 
 
+def _moved(mine: Layout, of: Layout) -> list[tuple[Digit, int, int | None]]:
+    """The digits of registers in layout `mine`, each with its weight there and that in layout `of`, None where a lane or a wave has it."""
+    where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}
+    of_all = [(d, w, where.get((d.axis, d.stride, d.count))) for d, w in weights(mine.reg)]
+    return [x for x in of_all if x[2] is not None or not x[0].axis.endswith(" of 1")]  # rows for the instruction's sake are all alike
+
+
 def register(mine: Layout, of: Layout, r: str, name: str) -> str:
     """Register number in layout `mine` of the element at register `r` of layout `of`."""
-    where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}
     parts = []
-    for d, w in weights(mine.reg):
-        key = (d.axis, d.stride, d.count)
-        if key not in where and d.axis.endswith(" of 1"):
-            continue  # rows that a product has only for the instruction's sake are all alike
-        if key not in where:
+    for d, w, there in _moved(mine, of):
+        if there is None:
             raise UnsupportedOp(f"{name} would have to move between threads ({mine} and {of})", where="GPU targets")
-        text = digit(r, Digit(d.axis, 1, d.count), where[key], of.reg)
+        text = digit(r, Digit(d.axis, 1, d.count), there, of.reg)
         parts.append(f"({text}) * {w}" if w > 1 else f"({text})")
     return " + ".join(parts) or "0"
 
 
 def number(mine: Layout, of: Layout, r: int) -> int | None:
     """`register` of register `r`; None where the element is another thread's."""
-    where = {(d.axis, d.stride, d.count): w for d, w in weights(of.reg)}
     out = 0
-    for d, w in weights(mine.reg):
-        key = (d.axis, d.stride, d.count)
-        if key not in where and not d.axis.endswith(" of 1"):
+    for d, w, there in _moved(mine, of):
+        if there is None:
             return None
-        out += r // where[key] % d.count * w if key in where else 0
+        out += r // there % d.count * w
     return out
 
 
