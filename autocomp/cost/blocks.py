@@ -583,7 +583,8 @@ def _under_way(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
 
 def _run_ahead(s: Schedule, chip: Chip, d: Demand) -> float:
     """Bytes of loads into registers that a thread has under way at most: what compilers let run ahead, more where a turn has registers."""
-    return chip.numbers["held_bytes" if _held_turn(s, d) and len(d.products) == 1 else "under_way"]
+    of = chip.numbers
+    return of["held_bytes"] if _held_turn(s, d) and len(d.products) == 1 else of["under_way"]
 
 
 def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:
