@@ -12,8 +12,8 @@ from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, Operand, demand_of
 from autocomp.cost.derived import constant
 from autocomp.cost.engines import Rows, engine_time, vector_time
-from autocomp.cost.instructions import NONE, Instructions, asked_again, instructions_of, lines_with_steps
-from autocomp.cost.pipes import row_ends, spilled
+from autocomp.cost.instructions import NONE, Instructions, Joined, asked_again, instructions_of, joined_rows, lines_with_steps
+from autocomp.cost.pipes import places_time, row_ends, spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
 from autocomp.cost.tiles import copied, turns, whole_lines
@@ -166,9 +166,10 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
                  for a, (_, step) in zip(d.operands, taken)]  # fmt: skip
         work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)))
         reads = tuple(n * step * a.element * wide * asked_again(d, a, tile) for a, wide, (n, step) in zip(d.operands, lines, taken))
-        more, bypass = instructions_of(d, tile, chip), "evict_first" in s.directives
+        joined = joined_rows(d, tile) if "joined_rows" in s.directives else None
+        more, bypass = instructions_of(d, tile, chip, joined), "evict_first" in s.directives
         cost = vector_time(work, reads, chip, d.roles.form == "reduce", bypass, more, *turns(d, tile))
-        return _with_ends(cost, d, tile, chip)
+        return _with_ends(cost, d, tile, chip, joined)
     if d.roles.form in ("contract", "online"):
         work = work._replace(read=d.work.read + _refetched(d, tile, chip), matrix_eff=_edges(d, tile, chip), m=0, n=0)
     cost = time_of(work, chip)
@@ -182,19 +183,21 @@ def _behind_sums(d: Demand) -> Instructions:
     return Instructions(d.beside, d.calls) if d.roles.form == "contract" and d.calls and own else NONE
 
 
-def _with_ends(cost: Cost, d: Demand, tile: Mapping[str, int], chip: Chip) -> Cost:
-    """With the ends of results' rows that are cut within a block (`pipes.row_ends`), of the core that has most of them."""
+def _with_ends(cost: Cost, d: Demand, tile: Mapping[str, int], chip: Chip, joined: Joined | None = None) -> Cost:
+    """With the ends of results' rows, or of runs of them, that are cut within a block (`pipes.row_ends`), of the core that has most of
+    them; and with what it takes to make the places of a run's elements once."""
     out = d.pieces[-1] if d.pieces else None
     axis = out.side_by_side[-1] if out and out.side_by_side else ""
     if not out or axis not in d.extent:
         return cost
+    axis, each = (joined.axis, joined.each) if joined else (axis, 1)
     extent = max(1, d.extent[axis])
-    run = max(1, min(tile.get(axis, extent), extent))
+    run, extent = max(1, min(tile.get(axis, extent), extent)) * each, extent * each
     tiles, cores = max(1, d.blocks(tile)), int(chip.cores * chip.limits["vector_cores"])
     last, across = extent % run or run, max(1, tiles // -(-extent // run))  # the end of a row, and tiles that have one
     rows = out.bytes / out.element / extent / across  # of a tile
     full = row_ends(rows * -(-tiles // cores), out.element, run, chip)
-    ends = max(full, row_ends(rows * -(-across // cores), out.element, last, chip))
+    ends = max(full, row_ends(rows * -(-across // cores), out.element, last, chip)) + (places_time(joined.run, chip) if joined else 0.0)
     bound = "ends of rows" if ends > cost.seconds / 2 else cost.bound
     return Cost(cost.seconds + ends, bound, (*cost.parts, ("ends of rows", ends))) if ends else cost
 

@@ -26,10 +26,40 @@ class Instructions:
 
 
 NONE = Instructions()
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Rows of a tile's results that leave as one run (directive joined_rows): the outermost axis along which they lie one behind the other,
+    elements of a run for each of its indices and in all, and runs of a tile."""
+
+    axis: str
+    each: int
+    run: int
+    runs: int
+
+
 SPREAD = int(constant("npu_spread"))  # elements of a row that are copied for one that is wanted, at most
 
 
-def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructions:
+def joined_rows(d: Demand, tile: Mapping[str, int]) -> Joined | None:
+    """The runs of a tile's results; None where their rows are whole blocks or have gaps between them."""
+    out = d.pieces[-1] if d.pieces else None
+    lane = out.side_by_side[-1] if out and out.side_by_side else ""
+    if out is None or lane not in d.grid:
+        return None
+    size = {x: min(tile.get(x, d.extent[x]), d.extent[x]) for x in d.grid}
+    apart, axis, each, run = dict(out.apart), lane, 1, size[lane]
+    rows = [x for x in d.grid if size[x] > 1 and x != lane]
+    if run * out.element % BLOCK == 0:
+        return None
+    while rows and apart.get(rows[-1]) == run and d.extent[axis] % size[axis] == 0:
+        axis, each = rows.pop(), run
+        run *= size[axis]
+    return Joined(axis, each, run, prod(size[x] for x in rows)) if axis != lane else None
+
+
+def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Joined | None = None) -> Instructions:
     """Borders are compared, rows with steps looked up one by one, values of less than 32 bits converted on the way in and out where an
     instruction works on them, and elementary functions made of several instructions."""
     of, extent = chip.numbers, d.extent
@@ -58,10 +88,12 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip) -> Instructi
         rows = prod(size(x) for x in d.grid)
         padded = -(-rows // of["npu_turned_rows"]) * of["npu_turned_rows"] / rows
         elements += d.folds * (padded * (of["word_steps"] + of["npu_turned"]) - of["word_steps"])
+    if joined:
+        elements, calls = elements + of["looked_up"] * d.pieces[-1].bytes / d.pieces[-1].element, calls + joined.runs
     into = out = 0.0
     if d.roles.form == "map" and d.grid and d.pieces and not d.looked_up:
         into = sum(copies(a, d, tile, chip) - 1 for a in d.operands if not a.guards)
-        out = copies(d.pieces[-1], d, tile, chip) - 1
+        out = (joined.runs if joined else copies(d.pieces[-1], d, tile, chip)) - 1
     points, along = d.rows
     return Instructions(elements, calls, points / size(along) if along else 0.0, into, out)
 

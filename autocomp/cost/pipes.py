@@ -89,6 +89,12 @@ def row_ends(rows: float, element: int, run: int, chip: Chip) -> float:
     return rows * each
 
 
+def places_time(run: int, chip: Chip) -> float:
+    """Seconds in which a core makes the byte offsets of a run's elements that lie in rows (`ac_places_of_rows`), before its first tile."""
+    calls = chip.numbers["row_places"]
+    return calls * (chip.limits["vector_start"] + run / (chip.vector["f32"] / (chip.cores * chip.limits["vector_cores"])))
+
+
 def together(times: Iterable[float], power: float) -> float:
     """Seconds of pipes that run side by side and get into each other's way: more than the longest, less than the sum."""
     ts = [t for t in times if t > 0]

@@ -113,6 +113,8 @@ _TABLE = (
     Directive("turned_store",
               "results leave in memory's order where threads or lanes lack neighbours of it: through shared memory, in registers on CPUs",
               families=("depthwise", "batched", "product")),
+    Directive("joined_rows", "rows of results that lie one behind the other and are no whole blocks leave as one run, put together by a "
+              "look-up (NPUs whose copies are of whole blocks)", families=("window", "short_rows")),
     Directive("cache_windows", "copies of factors whose windows overlap pass through a core's cache, where the next tap finds its elements",
               neutral="how much of a patch is still in a cache beside shared memory depends on what blocks of a core do at once",
               families=("tapped",)),

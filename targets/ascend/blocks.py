@@ -7,7 +7,7 @@ functions of autocomp_ascend_blocks.h, in the types and roundings that such a ch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from math import prod
 from typing import TypeGuard
@@ -15,6 +15,7 @@ from typing import TypeGuard
 from autocomp.targets.ascend.api import MACRO, api, architecture, rows
 from autocomp.targets.ascend.chips import flag_of
 from autocomp.targets.ascend.geometry import extent, geometry, strides, tile_of
+from autocomp.targets.ascend.packed import run_of_result
 from autocomp.targets.ascend.tables import interface, interface_of, table
 from autocomp.targets.ascend.toolchain import headers
 from autocomp.targets.ascend.whole import whole
@@ -60,8 +61,7 @@ def conversions(of: str) -> dict[str, dict[str, list[str]]]:
 
 
 def check_blocks(p: TileProgram) -> None:
-    """Raises UnsupportedOp for types that are not copied or converted so, and for parts of results that are shorter than a block: what lies
-    behind them is another core's."""
+    """Raises UnsupportedOp for types that are not copied or converted so."""
     held = whole(p).names
     copied = [s for s, _ in walk(p.body) if s.op == "copy"]
     read = {s.srcs[0] for s in copied if s.dst in held or p.buf(s.dst).dtype.is_float}  # type: ignore[union-attr]
@@ -74,8 +74,13 @@ def check_blocks(p: TileProgram) -> None:
     if far := next((e for s, _ in walk(p.body) if isinstance(s.expr, Expr) for e in postorder(s.expr) if _makes_long(e)), None):
         raise UnsupportedOp(f"{far.operands[0].dtype} is converted to {far.dtype}", where=p.name,
                             hint=f"architecture {ARCHITECTURE} has conversions to integers of 32 bits")  # fmt: skip
+
+
+def check_results(p: TileProgram, joined: Collection[str] = ()) -> None:
+    """Raises UnsupportedOp for parts of results that are shorter than a block: what lies behind them is another core's. `joined`: buffers
+    whose rows leave as runs (packed.py)."""
     for t in p.outputs:
-        if (size := least_run(p, t) * t.dtype.bytes) < BLOCK:
+        if (size := least_run(p, t, f"{t.buffer}_g" in joined) * t.dtype.bytes) < BLOCK:
             raise UnsupportedOp(f"a core's part of {t.name} has {size} bytes side by side, a copy takes {BLOCK}", where=p.name,
                                 hint="larger tiles or rows")  # fmt: skip
 
@@ -85,10 +90,14 @@ def _makes_long(e: Expr) -> TypeGuard[Map]:
     return isinstance(e, Map) and e.fn == "cast" and e.dtype.is_int and e.dtype.bits > WORD_BITS and e.operands[0].dtype.is_float
 
 
-def least_run(p: TileProgram, t: Tensor) -> int:
+def least_run(p: TileProgram, t: Tensor, joined: bool = False) -> int:
     """Elements of a result that the shortest copy takes side by side: of a row, of rows that lie one behind the other where these are less
-    than a block, or a block where that is all there is."""
+    than a block or `joined`, or a block where that is all there is."""
     step, _ = strides(t, p.name)
+    if joined and (found := run_of_result(p, t)) is not None:
+        first, n = found.rows[0]
+        run = found.run // n * shortest(p, first)
+        return BLOCK // t.dtype.bytes if run == prod(extent(p, a) for a in t.axes) else run
     each, total = BLOCK // t.dtype.bytes, prod(extent(p, a) for a in t.axes)
     lane = next((a for a, n in step.items() if n == 1 and extent(p, a) > 1), "")
     row = shortest(p, lane) if lane else 1

@@ -16,6 +16,7 @@ from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, extent, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.half_scores import half_scores
 from autocomp.targets.ascend.joined import joined
+from autocomp.targets.ascend.packed import DIRECTIVE as JOINED
 from autocomp.targets.ascend.partials import partials
 from autocomp.targets.ascend.row_sums import row_sums
 from autocomp.targets.ascend.signals import plan, printed
@@ -53,8 +54,10 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     Raises as `emit` does."""
     check_products(p, chip)
     p = narrowed(named(replace(p, body=without_when(p.body))))
+    joins = blocks.by_blocks(chip) and JOINED in directives
     if blocks.by_blocks(chip):
         blocks.check_blocks(p)
+        blocks.check_results(p, {f"{t.buffer}_g" for t in p.outputs} if joins else ())
     if "half_scores" in directives and half_scores(p) is None:
         directives = [d for d in directives if d != "half_scores"]
     if "mma_row_sums" in directives and (beside := row_sums(p)) is not p:
@@ -80,8 +83,11 @@ def attempt(p: TileProgram, chip: Chip, directives: Collection[str]) -> tuple[Ke
             continue  # nothing arrives from a cube core
         try:
             kernel = Kernel(p, chip, rows, past, late, slots, more, "fused_scale" in directives, apart, partial,
-                            "handed_fractals" in directives, tight, halves)
-            return kernel, kernel.planned()
+                            "handed_fractals" in directives, tight, halves, blocks.by_blocks(chip) and JOINED in directives)
+            planned = kernel.planned()
+            if kernel.joins:
+                blocks.check_results(p, planned.split.vector.joined)
+            return kernel, planned
         except DoesNotFit as e:
             short = short if more > late.by else short or e  # spare slots are no need
     assert short is not None
@@ -169,7 +175,7 @@ class Kernel:
     factors in a loop with late works, which may be read some rounds after they have come. `fused`: directive fused_scale. `apart`: what
     arrives from the cube core has banks of its own, which takes some room. `partial`: sums by lanes (partials.py). `fractals`: what
     vector cores hand over lies as the cube core wants it (fractals.py). `tight`: with few slots in L1 (split.py). `halves`: scores
-    are in half precision (half_scores.py)."""
+    are in half precision (half_scores.py). `joins`: directive joined_rows."""
 
     p: TileProgram
     chip: Chip
@@ -184,6 +190,7 @@ class Kernel:
     fractals: bool = False
     tight: int = 0
     halves: bool = False
+    joins: bool = False
 
     def planned(self) -> Planned:
         """Raises DoesNotFit where a memory or the flags of a queue are short."""
@@ -235,7 +242,7 @@ class Kernel:
         ub = replace(ub, capacity=ub.capacity - blocks.SPARE) if blocks.by_blocks(self.chip) else ub
         vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
                             "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
-                            blocks.rounds(self.chip), blocks.shifts(self.chip), self.partial, row)  # fmt: skip
+                            blocks.rounds(self.chip), blocks.shifts(self.chip), self.partial, row, self.joins)  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         frame = tile if coupled(self.chip) and any(s.op == "mma" for s, _ in walk(p.body)) else Frame("tile", "round")
         split = Split(p, cube, vector, start, row, frame, chunked, self.late.statements, self.late.by, self.more,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from autocomp.targets.ascend import words
@@ -10,6 +11,7 @@ from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.columns import looked_up
 from autocomp.targets.ascend.copies import Region, copy_lines
 from autocomp.targets.ascend.operand import LONG, WORD, Operand
+from autocomp.targets.ascend.packed import packed
 from autocomp.targets.ascend.rearranged import picked, strided
 from autocomp.targets.ascend.scalars import gathered_lines
 from autocomp.targets.ascend.tables import loaded, stored, table
@@ -136,6 +138,12 @@ class Transfers(VectorCore):
         kind, lane = self.g.kind(r.axes, self.p.name)
         if o.kind != kind or o.lane != lane:
             raise UnsupportedOp(f"a value with one element a {o.kind} cannot be stored as {r.tensor.removesuffix('_g')}", where=self.p.name)
+        if self.joins and not scratch and (run := packed(self, name, r, element, replace(o, element=element) if as_is else o)):
+            self.joined.add(r.tensor)
+            with self.lying(*run[1:3]):
+                self.store(name, run[3], dtype, run[0], as_is=as_is)
+                self.release(run[0])
+            return
         n = self.g.elements(kind, lane) if kind != "stat" else self.g.slots
         if kind != "stat" and o.name in self.depth and (as_is or element == o.element):  # made, or arrived, where it is copied from
             lines = copy_lines(r, self.g, kind, lane, self.true, o.name, False, self.p.name)

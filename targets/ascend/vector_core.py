@@ -48,11 +48,13 @@ class VectorCore:
     shifts: bool = True  # words are shifted; where they are not, their sums and products have words more beside
     partial: frozenset[str] = frozenset()  # directive thread_partials: sums that are eight lanes' until behind their loop
     row: str = ""  # the axis whose rows vector cores share
+    joins: bool = False  # directive joined_rows
     before: list[str] = field(default_factory=list)  # what a core does in front of its loop
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)
     names: int = 0
     applied: set[str] = field(default_factory=set)  # directives that took effect
+    joined: set[str] = field(default_factory=set)  # tensors in memory whose rows leave as runs
     ending: set[str] = field(default_factory=set)  # values that nobody reads behind the statement at hand
     exact: bool = False  # what is computed is a word: numbers that single precision rounds are none in between
     scalars: Scalars = field(init=False)

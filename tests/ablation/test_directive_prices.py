@@ -70,12 +70,13 @@ BYTES = ("graph g\ninput x: u8[1, 64, 7, 7]\nparam w: i8[256, 64, 3, 3] = random
 TRIANGLE = graph({"x": "f32[2048, 1024]", "w": "f32[1024, 2048]"},
                  "%0 = matmul(x, w)\n%1 = iota(shape=[2048, 2048], axis=0)\n%2 = iota(shape=[2048, 2048], axis=1)\n%3 = ge(%2, %1)\n"
                  "%4 = where(%3, %0, const(0.0, f32))")  # fmt: skip
+SHORT = graph({"x": f"f16[{ROWS}, 57]"}, "%0 = pad(x, lo=[1, 2], hi=[3, 4], value=0)")
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
     "fused_scale": (SINGLE, "910b"), "handed_fractals": (SINGLE, "910b"), "half_scores": (HEADS, "910b"),
-    "skip_masked_sums": (TRIANGLE, "h200"),
+    "skip_masked_sums": (TRIANGLE, "h200"), "joined_rows": (SHORT, "310p"),
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),
     "stage_windows": (BORDERS, "cpu"), "unroll_and_jam": (BORDERS, "cpu"), "pack_constants": (WEIGHTED, "cpu"),
     "read_in_place": (SQUARE, "cpu"), "lone_column": (BYTES, "cpu"), "short_pairs": (BYTES, "zen3"),
@@ -92,7 +93,7 @@ COUNTED = {
 
 @lru_cache
 def program(text: str, chip: str, without: str = "") -> autocomp.Program:
-    target = {"cpu": "cpu", "zen3": "cpu", "910b": "ascend:910b"}.get(chip, f"cuda:{chip}")
+    target = {"cpu": "cpu", "zen3": "cpu", "910b": "ascend:910b", "310p": "ascend:310p"}.get(chip, f"cuda:{chip}")
     with patch("autocomp.cost.chip._host", lambda: cpu_chip(chip)) if chip in HOSTS else nullcontext():
         return autocomp.optimize(text, target=target, cache=False, tuned=False, without=(without,) if without else ())
 

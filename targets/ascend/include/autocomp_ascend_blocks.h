@@ -78,3 +78,21 @@ AC_FN ac_blocks(const LocalTensor<uint8_t> &spare, const GlobalTensor<T> &d, con
     }
   }
 }
+
+// Byte offsets of n elements that lie in rows of `row`, of `size` bytes each, one behind the other, in rows of which each is `pitch`
+// elements from the next; t: as many floats. They are exact below 2^21 elements. CreateVecIndex: see ac_steps.
+AC_FN ac_places_of_rows(const LocalTensor<uint32_t> &o, const ac_f32 &t, uint32_t row, uint32_t pitch, uint32_t size, uint32_t n) {
+  const LocalTensor<int32_t> d = o.ReinterpretCast<int32_t>(), u = t.ReinterpretCast<int32_t>();
+  ac_steps(t, 0.5f / row, 1.0f / row, n);
+  AC_V;
+  Cast(d, t, RoundMode::CAST_FLOOR, n);  // the row of each
+  AC_V;
+  SetFlag<HardEvent::V_S>(0);
+  WaitFlag<HardEvent::V_S>(0);
+  CreateVecIndex(u, int32_t(0), n);
+  Muls(d, d, int32_t(pitch - row), n);
+  AC_V;
+  Add(d, d, u, n);
+  AC_V;
+  Muls(d, d, int32_t(size), n);
+}
