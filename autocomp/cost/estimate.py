@@ -12,7 +12,7 @@ from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, Operand, demand_of
 from autocomp.cost.derived import constant
 from autocomp.cost.engines import Rows, engine_time, vector_time
-from autocomp.cost.instructions import NONE, Instructions, Joined, asked_again, instructions_of, joined_rows, lines_with_steps
+from autocomp.cost.instructions import NONE, Instructions, Joined, asked_again, instructions_of, joined_rows, lines_with_steps, with_pads
 from autocomp.cost.pipes import places_time, row_ends, spilled
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import SCALAR, scalar_time
@@ -167,7 +167,8 @@ def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:
         work = work._replace(read=work.read + sum(a.bytes * (wide - 1) for a, wide in zip(d.operands, lines)))
         reads = tuple(n * step * a.element * wide * asked_again(d, a, tile) for a, wide, (n, step) in zip(d.operands, lines, taken))
         joined = joined_rows(d, tile) if "joined_rows" in s.directives else None
-        more, bypass = instructions_of(d, tile, chip, joined), "evict_first" in s.directives
+        more, bypass, lanes = instructions_of(d, tile, chip, joined), "evict_first" in s.directives, with_pads(d, tile)
+        work = work._replace(vector=work.vector * lanes, special=work.special * lanes, words=work.words * lanes)
         cost = vector_time(work, reads, chip, d.roles.form == "reduce", bypass, more, *turns(d, tile))
         return _with_ends(cost, d, tile, chip, joined)
     if d.roles.form in ("contract", "online"):

@@ -59,6 +59,16 @@ def joined_rows(d: Demand, tile: Mapping[str, int]) -> Joined | None:
     return Joined(axis, each, run, prod(size[x] for x in rows)) if axis != lane else None
 
 
+def with_pads(d: Demand, tile: Mapping[str, int]) -> float:
+    """Lanes of a map's rows, which begin at blocks, over their elements: what lies behind a row is computed as well."""
+    if d.roles.form != "map" or not d.grid or not d.extent[d.grid[-1]]:
+        return 1.0
+    lane = d.grid[-1]
+    run, block = min(tile.get(lane, d.extent[lane]), d.extent[lane]), BLOCK // min((p.element for p in d.pieces), default=2)
+    block = max(block, BLOCK // 2)
+    return -(-run // block) * block / run
+
+
 def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Joined | None = None) -> Instructions:
     """Borders are compared, rows with steps looked up one by one, values of less than 32 bits converted on the way in and out where an
     instruction works on them, and elementary functions made of several instructions."""
@@ -71,14 +81,17 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Join
         elements, calls = elements + of["rounded_by_sums"] * d.rounded[0], calls + of["rounded_by_sums"] * d.rounded[1]
     if d.looked_up and d.grid:  # an instruction looks up elements of one row
         calls += prod(size(x) for x in d.grid[:-1])
+    several = sum(size(x) > 1 for x in d.grid[:-1]) > 1  # axes of rows, whose indices are quotients of a row's number
     for a in d.operands:
         n, step = copied(a, tile, extent)
         looked = _along(a)
+        if d.roles.form == "map" and d.grid and step > 1:  # an instruction looks up a row, whatever else moves along it
+            looked = {d.grid[-1]}
         if d.roles.form == "map" and d.grid and not a.guards and not d.looked_up and (lanes := spread(a, d, tile)) > step:
             step, looked = lanes, {d.grid[-1]}
         n *= asked_again(d, a, tile)
         elements += of["border"] * a.guards * n + (n if a.element < F32 and d.calls > 1 else 0.0)
-        calls += of["border_calls"] * a.guards
+        calls += (of["border_calls"] + of["border_rows"] * several) * a.guards
         if step > 1 or a.element > F32:  # of long integers the low halves are looked up
             elements, calls = elements + of["looked_up"] * n, calls + of["npu_places"]
             calls += n / turns / max(1, prod(size(x) for x in looked if x in extent))
@@ -91,11 +104,13 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Join
     if joined:
         elements, calls = elements + of["looked_up"] * d.pieces[-1].bytes / d.pieces[-1].element, calls + joined.runs
     into = out = 0.0
+    if d.grid:
+        into = sum(bordered_copies(a, d, tile, chip) - 1 for a in d.operands if a.guards)
     if d.roles.form == "map" and d.grid and d.pieces and not d.looked_up:
-        into = sum(copies(a, d, tile, chip) - 1 for a in d.operands if not a.guards)
+        into += sum(copies(a, d, tile, chip) - 1 for a in d.operands if not a.guards)
         out = (joined.runs if joined else copies(d.pieces[-1], d, tile, chip)) - 1
     points, along = d.rows
-    return Instructions(elements, calls, points / size(along) if along else 0.0, into, out)
+    return Instructions(elements * with_pads(d, tile), calls, points / size(along) if along else 0.0, into, out)
 
 
 def copies(a: Operand | Piece, d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
@@ -109,6 +124,12 @@ def copies(a: Operand | Piece, d: Demand, tile: Mapping[str, int], chip: Chip) -
     run = (size[lane] - 1) * abs(apart.get(lane, 0)) + 1 if spread(a, d, tile) > 1 else size[lane]
     whole = "whole_blocks" not in chip.features or not (run * a.element % BLOCK or apart[rows[-1]] * a.element % BLOCK)
     return float(prod(size[x] for x in (rows[:-1] if whole and abs(apart[rows[-1]]) >= run else rows)))
+
+
+def bordered_copies(a: Operand, d: Demand, tile: Mapping[str, int], chip: Chip) -> float:
+    """The same of an operand with borders, of which chips with copies of whole blocks bring each row by itself."""
+    rows = [n for x in d.grid[:-1] if x in a.axes and (n := min(tile.get(x, d.extent[x]), d.extent[x])) > 1]
+    return float(prod(rows if "whole_blocks" in chip.features else rows[:-1]))
 
 
 def turned(a: Operand | Piece, d: Demand, tile: Mapping[str, int]) -> bool:

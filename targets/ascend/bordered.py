@@ -24,10 +24,12 @@ from autocomp.tile.program import Tensor, TileProgram, Value, walk
 
 @dataclass(frozen=True)
 class Inner:
-    """The part of a tile inside of a tensor's guards: along an axis the text of its first index and of the one behind its last."""
+    """The part of a tile inside of a tensor's guards: along an axis the text of its first index and of the one behind its last, which may
+    name the counter of a loop over the rows of an axis further out (`looped`)."""
 
     ends: Mapping[str, tuple[str, str]]
     declarations: tuple[str, ...]
+    looped: frozenset[str] = frozenset()
 
     def spread(self, axis: str, step: int) -> Inner:
         """The same where a tile holds what lies between its elements along an axis too."""
@@ -40,16 +42,20 @@ def inner(t: Tensor, name: str, wide: tuple[str, ...], start: Mapping[str, str],
 
         c a + rest >= 0   ->   a >= ceil(-rest / c), or a < ceil((rest + 1) / -c), or all or nothing where no wide axis is named
 
-    Raises UnsupportedOp for a guard about two wide axes."""
+    Of a guard about several wide axes (a window's tap and its place) the innermost has ends for each row of the others. Raises
+    UnsupportedOp for one that is not affine."""
     low = dict.fromkeys(wide, "0")
     high = {a: f"int32_t({true[a]})" for a in wide}
-    for g in t.guard:
+    looped: set[str] = set()
+    for g in sorted(t.guard, key=lambda g: sum(a in g.names() for a in wide)):
         named = [a for a in wide if a in g.names()]
-        if not g.is_affine or len(named) > 1:
-            raise UnsupportedOp(f"{t.name} is read with a border [{g}]", where=where, hint="borders are along one axis each")
+        if not g.is_affine:
+            raise UnsupportedOp(f"{t.name} is read with a border [{g}]", where=where, hint="borders are along axes of the tile")
         terms = [f"{g.coef(a)} * int32_t({start[a]})" for a in sorted(g.names()) if start[a] != "0"]
+        terms += [f"{g.coef(a)} * int32_t(r_{a})" for a in named[:-1]]
         rest = " + ".join([*terms, str(g.const)])
-        axis = named[0] if named else wide[-1]
+        axis = named[-1] if named else wide[-1]
+        looped.update(named[:-1])
         c = g.coef(axis)
         if c > 0:
             low[axis] = f"ac_most({low[axis]}, ac_ceil(-({rest}), {c}))"
@@ -59,9 +65,12 @@ def inner(t: Tensor, name: str, wide: tuple[str, ...], start: Mapping[str, str],
             high[axis] = f"({rest} >= 0 ? {high[axis]} : 0)"
     lines, ends = [], {}
     for a in wide:
+        if any(f"r_{b})" in x for b in looped for x in (low[a], high[a])):
+            ends[a] = (low[a], high[a])
+            continue
         ends[a] = (f"{name}_lo_{a}", f"{name}_hi_{a}")
         lines.append(f"const int32_t {ends[a][0]} = {low[a]}, {ends[a][1]} = {high[a]};")
-    return Inner(ends, tuple(lines))
+    return Inner(ends, tuple(lines), frozenset(looped))
 
 
 def bordered_lines(r: Region, part: Inner, g: Geometry, lane: str, local: str, where: str) -> tuple[str, ...]:
@@ -74,7 +83,8 @@ def bordered_lines(r: Region, part: Inner, g: Geometry, lane: str, local: str, w
     left, count = f"{first} % {each}", f"({end} - {first})"
     rows = [(a, n) for a, n in g.rows if n > 1]
     last = rows[-1][0] if rows else ""
-    block = bool(rows) and r.step.get(last, 0) >= g.lanes[lane] and rows[-1][1] <= interface().most("DataCopyExtParams", "blockCount")
+    most = interface().most("DataCopyExtParams", "blockCount")
+    block = bool(rows) and last not in part.looped and r.step.get(last, 0) >= g.lanes[lane] and rows[-1][1] <= most
     pitch = g.pitch(lane)
     apart = _apart(rows, pitch)
     outer = [a for a, _ in (rows[:-1] if block else rows)]
@@ -88,7 +98,8 @@ def bordered_lines(r: Region, part: Inner, g: Geometry, lane: str, local: str, w
             f"ac_copy({inner_rows}, {count} * {r.bytes}, {far}, {gap}), {{false, uint8_t({left}), 0, 0}});")  # fmt: skip
     loops = [f"for (int32_t r_{a} = {part.ends[a][0]}; r_{a} < {part.ends[a][1]}; ++r_{a})" for a in outer]
     some = " && ".join(f"{part.ends[a][0]} < {part.ends[a][1]}" for a in (*((last,) if block else ()), lane))
-    return (f"if ({some})", *(f"{'  ' * (i + 1)}{x}" for i, x in enumerate(loops)), "  " * (len(loops) + 1) + copy)
+    lines = [*loops, f"if ({some})"] if part.looped else [f"if ({some})", *loops]  # one copy stands behind all of them
+    return tuple("  " * i + x for i, x in enumerate((*lines, copy)))
 
 
 def _apart(rows: list[tuple[str, int]], pitch: int) -> dict[str, int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from autocomp.targets.ascend.geometry import MASK
-from autocomp.targets.ascend.operand import Operand
+from autocomp.targets.ascend.geometry import MASK, Geometry
+from autocomp.targets.ascend.operand import WORD, Operand
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.affine import Aff
@@ -30,11 +31,10 @@ def wide(v: VectorCore, o: Operand, kind: str, lane: str) -> Operand:
 
 
 def indices(v: VectorCore, e: Aff, lane: str) -> Operand:
-    """The value of an index expression at every element of tiles with lanes along `lane`. Raises UnsupportedOp for rows along two axes
+    """The value of an index expression at every element of tiles with lanes along `lane`. Raises UnsupportedOp for several axes of lanes
     or expressions not affine."""
-    rows = [a for a, n in v.g.rows if n > 1]
-    if not e.is_affine or [a for a in e.names() if a in v.g.lanes] not in ([lane], []) or len(rows) > 1 or lane not in v.g.lanes:
-        raise UnsupportedOp(f"a comparison of {e} with 0", where=v.p.name, hint="compare indices of one row axis and one lane axis")
+    if not e.is_affine or [a for a in e.names() if a in v.g.lanes] not in ([lane], []) or lane not in v.g.lanes:
+        raise UnsupportedOp(f"a comparison of {e} with 0", where=v.p.name, hint="compare indices of rows and of one lane axis")
     size = f"{v.g.count}, {v.g.pitch(lane)}"
     fixed = [f"{e.coef(a)} * int32_t({v.start[a]})" for a in sorted(e.names()) if v.start[a] != "0"]
     d = v.temporary("full", lane)
@@ -47,14 +47,42 @@ def indices(v: VectorCore, e: Aff, lane: str) -> Operand:
         v.release(line)
     else:
         v.v([f"Duplicate({d.name}, float({first}), {v.g.elements('full', lane)});"], (), d)
-    if rows and e.coef(rows[0]):
+    if steps := _of_rows(v.g, e):
         dense, each = v.temporary("stat", ""), v.temporary("stat", "")
-        v.v([f"ac_steps({dense.name}, 0.0f, {e.coef(rows[0])}.0f, {v.g.slots});"], (), dense)
+        for i, (below, c) in enumerate(steps):
+            _steps_of_rows(v, each if i else dense, below, c)
+            if i:
+                v.v([f"Add({dense.name}, {dense.name}, {each.name}, {v.g.slots});"], (dense, each), dense)
         v.v([f"ac_widen({each.name}, {dense.name}, {v.g.slots});"], (dense,), each)
         v.v([f"ac_Add_stat({d.name}, {d.name}, {each.name}, {size});"], (d, each), d)
         v.release(dense)
         v.release(each)
     return d
+
+
+def _of_rows(g: Geometry, e: Aff) -> list[tuple[int, int]]:
+    """A row's part of an index expression as terms c floor(row / below), (below, c) each.
+
+    rows (a: 3, b: 5): index b of row r is r - 5 floor(r / 5), a is floor(r / 5)
+    """
+    terms: Counter[int] = Counter()
+    below = 1
+    for a, n in reversed(g.rows):
+        terms[below] += e.coef(a) * (n > 1)
+        if below * n < g.count:
+            terms[below * n] -= n * e.coef(a) * (n > 1)
+        below *= n
+    return [(b, c) for b, c in terms.items() if c]
+
+
+def _steps_of_rows(v: VectorCore, d: Operand, below: int, c: int) -> None:
+    """d = c floor(row / below), a number a row, side by side."""
+    if below == 1:
+        v.v([f"ac_steps({d.name}, 0.0f, {c}.0f, {v.g.slots});"], (), d)
+        return
+    t = v.temporary("stat", "", element=WORD)
+    v.v([f"ac_steps_of_rows({d.name}, {t.name}, {below}.0f, {c}.0f, {v.g.slots});"], (), d, t)
+    v.release(t)
 
 
 def compared(v: VectorCore, a: Operand, b: Operand, mode: str) -> Operand:

@@ -640,6 +640,21 @@ AC_FN ac_steps(const ac_f32 &d, float first, float step, uint32_t n) {
   Adds(d, d, first, n);
 }
 
+// c floor(row / below) for each of n rows, exact below 2^21; t: as many words.
+AC_FN ac_steps_of_rows(const ac_f32 &d, const LocalTensor<int32_t> &t, float below, float c, uint32_t n) {
+  ac_steps(d, 0.5f / below, 1.0f / below, n);
+  AC_V;
+#if __NPU_ARCH__ == 2002  // it rounds to whole numbers on the way to integers alone
+  Cast(t, d, RoundMode::CAST_FLOOR, n);
+  AC_V;
+  Cast(d, t, RoundMode::CAST_NONE, n);
+#else
+  Cast(d, d, RoundMode::CAST_FLOOR, n);
+#endif
+  AC_V;
+  Muls(d, d, c, n);
+}
+
 // Byte offsets of every `step`th element, in `o` as the integers of `i`; t: as many floats.
 AC_FN ac_offsets(const LocalTensor<int32_t> &i, const ac_f32 &t, uint32_t step, uint32_t n) {
 #if __NPU_ARCH__ == 2002  // no conversion to integers
