@@ -63,3 +63,18 @@ def test_extremes_of_words_are_of_parts(fn: str) -> None:
     assert len(small.kernels) > 1
     with simulated(small):
         small.verify(seed=1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f32", repeats("f16", of="f32"), "i32"])
+def test_extremes_of_a_single_row_are_of_parts(dtype: str) -> None:
+    """One row has no others to be lanes: its parts are the rows."""
+    r = Random(f"one row {dtype}")
+    fn, n = r.choice(("cummax", "cummin")), r.randint(9000, 30000)
+    text, parts = running(fn, dtype, (1, n), 1), [f"running/{fn}-*in-parts-*"]
+    with_parts, without = (autocomp.optimize(text, target="ascend:910b1", without=w, cache=False) for w in ([], parts))
+    assert with_parts.predicted < without.predicted / 4
+    small = autocomp.optimize(running(fn, dtype, (1, r.randint(1800, 2500)), 1, ", reverse=True"), target="ascend:950pr", cache=False)
+    assert len(small.kernels) > 1
+    with simulated(small):
+        small.verify(seed=1)
