@@ -88,7 +88,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             without = others.taken_back()
         else:
             refused = found.take(calls)
-            avoided = refused | found.dear(calls)
+            avoided = refused | (found.dear(calls) if refused or found.may_gain(calls) else set())
         if not refused and avoided <= without and found.best:
             avoided = _copied_on(found.best[1], found.schedules)  # the last, since there may be no other form
             if avoided <= without:
@@ -191,6 +191,16 @@ class _Found:
                     for w in c.apart}  # fmt: skip
         avoided |= {w for c in _dear(calls, self.schedules, self.chip.launch) for w in [frozenset(t) for t in c.turned] or _avoided(c)}
         return avoided | {frozenset(w) for c in calls.calls if c.factors and _makes_factors(c.kernel) for w in c.factors}
+
+    def may_gain(self, calls: KernelGraph) -> bool:
+        """Whether a cover would be the cheapest if its bodies that go element after element, or take long, took no more than a launch."""
+        assert self.best is not None
+        launch = self.chip.launch
+        slow = [c for c in calls.calls if (f := self.schedules.get(c.kernel.signature)) and f[0].instruction == SCALAR]
+        slow += [c for c in calls.calls if c.factors]
+        of = {id(c): c for c in (*slow, *_dear(calls, self.schedules, launch))}
+        spared = sum(max(0.0, self.schedules[c.kernel.signature][1].seconds - launch) for c in of.values() if not c.kernel.opaque)
+        return seconds(calls, self.schedules) - spared <= self.best[0]
 
     def told(self) -> list[tuple[float, float]]:
         """Of each kernel of the cheapest cover what its schedule takes, and what the cover said, which is no more."""

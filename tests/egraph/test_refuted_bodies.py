@@ -127,3 +127,29 @@ def test_a_product_whose_columns_cost_more_to_cut_than_to_store_apart_is_not_fil
 def test_columns_of_a_deep_product_are_filled_up():
     program = autocomp.optimize(graph({"x": "f16[4048, 1856]", "y": "f16[1856, 995]"}, "%0 = matmul(x, y)"), target="cuda:h200")
     assert {"pad", "slice"} <= {op for k in program.kernels for op in k.ops}
+
+
+def recursion(steps: int) -> str:
+    """Sums of exponentials over few states, step by step (a conditional random field): bodies so small that they go element by element."""
+    step = ("%s{0} = add(%b{1}, t)\n%m{0} = reduce_max(%s{0}, axes=[1], keepdims=True)\n%d{0} = sub(%s{0}, %m{0})\n%e{0} = exp(%d{0})\n"
+            "%r{0} = reduce_sum(%e{0}, axes=[1], keepdims=True)\n%l{0} = log(%r{0})\n%u{0} = add(%l{0}, %m{0})\n"
+            "%y{0} = slice(y, starts=[0, {0}, 0], limits=[2, {2}, 9], steps=[1, 1, 1])\n%v{0} = add(%u{0}, %y{0})\n"
+            "%b{0} = reshape(%v{0}, shape=[2, 9, 1])")  # fmt: skip
+    first = "%a = slice(y, starts=[0, 0, 0], limits=[2, 1, 9], steps=[1, 1, 1])\n%b0 = reshape(%a, shape=[2, 9, 1])"
+    lines = [first, *(step.format(i, i - 1, i + 1) for i in range(1, steps)), f"%0 = neg(%b{steps - 1})"]
+    return graph({"y": f"f32[2, {steps}, 9]", "t": "f32[9, 9]"}, "\n".join(lines))
+
+
+@pytest.mark.parametrize("chip", ["910b1", "310p"])
+def test_covers_end_where_none_of_them_may_be_the_cheapest(chip, monkeypatch):
+    """A program of bodies that go element by element because they are small was covered once more for each of them."""
+    counts = []
+    whole = printable._kernels
+    monkeypatch.setattr(printable, "_kernels", lambda *a, **k: counts.append(1) or whole(*a, **k))
+    text = recursion(5)
+    program = autocomp.optimize(text, target=f"ascend:{chip}", cache=False)
+    few = len(counts)
+    monkeypatch.setattr(printable._Found, "may_gain", lambda *a: True)
+    counts.clear()
+    every = autocomp.optimize(text, target=f"ascend:{chip}", cache=False)
+    assert few + 4 <= len(counts) and program.predicted == every.predicted
