@@ -18,7 +18,7 @@ from autocomp.ir.ops import OPS
 from autocomp.ir.types import BOOL, DTYPES, F32, DType, TensorType
 from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides
 from autocomp.rewrite.draw import Drawer
-from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FAINT, FULL, LARGEST, LOOSE_KINDS, NORMAL, WHOLE
+from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FAINT, FULL, LARGEST, LOOSE_KINDS, NEAR, NORMAL, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
@@ -36,6 +36,7 @@ PLACES = frozenset({"reduce_argmax", "reduce_argmin", "maxpool_index", "topk", "
 SUMS = frozenset({"reduce_sum", "cumsum", "sum_at", "sumpool", "matmul", "einsum", "conv"})
 FAR, FAR_FORMS = 2**17 + 4401, 4  # an extent whose places u16 does not hold, nor f32 the sum of as many bytes; on how many forms
 FARTHEST = 2**24 + 1  # so many truth values have no sum in f32
+MOST_STEP = 64  # numbers of a rule's text that attributes are tried at
 PAIRS = 6  # sets of large values, of which few overflow on one side alone
 LONG, LONG_DRAWS = 256, 4  # an extent that 8 bits count to 0, and how often it is tried
 FLOATS = tuple(d for d in DTYPES.values() if d.is_float)
@@ -121,7 +122,7 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
     kinds = EXACT_KINDS if rule.exact else LOOSE_KINDS
     for k, (bindings, _) in enumerate(Drawer(rule).draws(DRAWN * samples, DRAWN * samples * TRIES)):
         agreed = 0
-        some = [*np.random.default_rng((k, 5)).permutation(kinds)[:KINDS], *([DENSE] if rule.exact and k % 3 == 0 else [])]
+        some = [*np.random.default_rng((k, 5)).permutation(kinds)[:KINDS], *([DENSE] if rule.exact and k % 3 == 0 else []), NEAR]
         for j, kind in enumerate(some):
             difference = compare(rule, bindings, 1000 * k + j, str(kind))
             if isinstance(difference, str):
@@ -138,7 +139,7 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _of_other_forms(rule, shown, kept)
     sized = ((bindings, WHOLE) for bindings in _resized(forms, SIZED * samples))
-    for k, (bindings, kind) in enumerate(chain(sized, _of_kinds(forms, kinds), _far(rule, forms))):
+    for k, (bindings, kind) in enumerate(chain(sized, _stepped(rule, forms), _of_kinds(forms, kinds), _far(rule, forms))):
         if current().over:
             break
         try:
@@ -207,6 +208,24 @@ def _resized(forms: list[Example], count: int) -> Iterator[dict[str, Any]]:
         if any(not t.dtype.is_float and t.dtype.bits <= 8 for t in types.values()):
             for long in sorted({d for t in types.values() for d in t.shape if isinstance(d, int)}) * LONG_DRAWS:
                 yield _of_shapes(given, types, [tuple(LONG if d == long else 1 for d in t.shape) for t in types.values()])
+
+
+def _stepped(rule: Rule, forms: list[Example]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Instances with one attribute beyond a number of the rule's text: a rule that says that a window is at most 6 is tried with one of 7.
+    The last axis of each tensor, and what is as long, gets room for it."""
+    steps = [int(n) + 1 for n in Drawer(rule).numbers if 1 <= n <= MOST_STEP]
+    for step, form in product(steps, forms):
+        given = dict(form.bindings)
+        types = _types(given)
+        last = {t.shape[-1] for t in types.values() if t.rank and t.shape[-1] != 1}
+        long = _of_shapes(given, types, [tuple(d + 2 * step if d in last else d for d in t.shape) for t in types.values()])  # type: ignore[misc, operator]
+        for name, v in given.items():
+            if name in types or isinstance(v, (bool, str)):
+                continue
+            if isinstance(v, int):
+                yield {**long, name: step}, WHOLE
+            elif isinstance(v, (tuple, list)) and all(isinstance(d, int) for d in v):
+                yield from (({**long, name: tuple(step if i == k else d for i, d in enumerate(v))}, WHOLE) for k in range(len(v)))
 
 
 def _of_kinds(forms: list[Example], kinds: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:

@@ -24,7 +24,7 @@ from autocomp.ir.body import Contract, Reduce, postorder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.ops import OPS
 from autocomp.ir.ops.data import indexed
-from autocomp.ir.types import DTYPES, F8E4M3, F64, DType
+from autocomp.ir.types import BOOL, DTYPES, F8E4M3, F64, DType
 from autocomp.rewrite.attributes import limits
 from autocomp.rewrite.expr import Call, Ref
 from autocomp.rewrite.feeds import (
@@ -35,6 +35,7 @@ from autocomp.rewrite.feeds import (
     LARGE,
     LARGEST,
     NAN,
+    NEAR,
     NORMAL,
     POSITIVE,
     SCALED,
@@ -55,7 +56,8 @@ DISTURBED = 6
 AT_STEPS = 32  # where a disturbance may step over an edge or not; values drawn of STEADY kinds lie near one by chance alone
 UNIT = 2.0**-20  # by which inputs are moved there
 SHIFTS, DIVISIONS = ("shl", "shr"), ("idiv", "floordiv", "mod", "fmod")
-STEADY = (NORMAL, LARGE, POSITIVE)
+STEADY = (NORMAL, LARGE, POSITIVE, NEAR)
+MOST_NUMBER = 2.0**40  # beyond it what is near a number of the rule overflows in products
 STEPS = frozenset({"floor", "ceil", "round", "trunc", "sign", "mod", "fmod", "floordiv", "idiv", "reduce_argmax", "reduce_argmin",
                    "maxpool_index", "topk", "radix_topk"})  # fmt: skip
 FOLDS = ("reduce_sum", "reduce_prod", "cumsum", "cumprod")  # two terms of them have one order, and no product is fused into them
@@ -79,9 +81,12 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
     """None if the sides agree on values of one kind. Raises Undefined where the left side has no meaning for any of a few draws."""
     inputs = {str(n.attrs["name"]): n.type for n in x.b.inputs}
     exact, least = x.rule.exact, _least(x) if kind == TINY else {}
+    numbers = _numbers(x.left, right) if kind == NEAR else ()
+    if kind == NEAR and not numbers:
+        raise Undefined("no number is compared with")
     for attempt in range(3):
         rng = np.random.default_rng((seed, attempt)) if attempt else np.random.default_rng(seed)
-        fed = feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact, least, _power(rng, x.left) if kind == ALIKE else 0)
+        fed = feed(rng, inputs, kind if attempt < 2 else POSITIVE, exact, least, _power(rng, x.left) if kind == ALIKE else 0, numbers)
         fed = defined(rng, x.left, in_range(rng, x.left, fed) if attempt == 1 else fed)
         try:
             lefts = values(x.left, fed)
@@ -139,6 +144,12 @@ def in_range(rng: np.random.Generator, left: Node, fed: dict[str, np.ndarray]) -
                     held = some.astype(v.dtype).astype(np.float64)
                 fed[str(i.attrs["name"])] = np.where((held >= low) & (held <= high), held, 1.0).astype(v.dtype)
     return fed
+
+
+def _numbers(left: Node, right: Node) -> tuple[float, ...]:
+    """Those that stand as tensors in either side, less 0 and what is beyond MOST_NUMBER."""
+    held = {float(n.attrs["value"]) for side in (left, right) for n in below(side) if n.op == "const" and n.type.dtype != BOOL}  # type: ignore[arg-type]
+    return tuple(sorted(v for v in held if v and abs(v) <= MOST_NUMBER))
 
 
 def _power(rng: np.random.Generator, left: Node) -> int:

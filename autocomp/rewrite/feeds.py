@@ -4,7 +4,7 @@ types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import log2
 
 import ml_dtypes
@@ -15,7 +15,7 @@ from autocomp.rewrite.attributes import limits
 
 WHOLE, HALVES, NORMAL, SPECIAL, NAN, LARGE, SPREAD, POSITIVE = "whole", "halves", "normal", "special", "nan", "large", "spread", "positive"
 SHIFTED, SCALED, EDGES, TIES, TINY, LARGEST, FULL, DENSE = "shifted", "scaled", "edges", "ties", "tiny", "largest", "full", "dense"
-SMALL, ALIKE, FAINT = "small", "alike", "faint"
+SMALL, ALIKE, FAINT, NEAR = "small", "alike", "faint", "near"
 EXACT_KINDS = (WHOLE, SPECIAL, NORMAL, SPREAD, HALVES, POSITIVE, NAN, EDGES, TIES, TINY, LARGEST)
 LOOSE_KINDS = (WHOLE, NORMAL, NAN, LARGE, HALVES, POSITIVE, SPECIAL, SHIFTED, SCALED, TINY, SMALL, ALIKE)
 HALVED = (4, 8, 11, 11, 24, 24)  # digits of f8e4m3, bf16, f16 and f32 with the one in front
@@ -31,13 +31,14 @@ REACH = {"f16": (-8, 9), "f8e4m3": (-3, 4), "f8e5m2": (-6, 7)}  # of powers of t
 
 def feed(
     rng: np.random.Generator, types: Mapping[str, TensorType], kind: str, exact: bool, least: Mapping[str, float] | None = None,
-    power: int = 0,
+    power: int = 0, numbers: Sequence[float] = (),
 ) -> dict[str, np.ndarray]:
     """One array for each tensor. Scaled: each by a power of two of its own, so that products in another order may overflow. Tiny: those of
-    `least` are not nearer to zero than that, or are zero, since a condition of the rule says so. Alike: magnitudes of 2^`power`."""
+    `least` are not nearer to zero than that, or are zero, since a condition of the rule says so. Alike: magnitudes of 2^`power`. Near: at
+    the rule's `numbers`, beside them, and between them and the next whole ones, of either sign."""
     out = {}
     for k, t in types.items():
-        out[k] = array(rng, t, kind, exact)
+        out[k] = near(rng, t, numbers) if kind == NEAR else array(rng, t, kind, exact)
         if kind == ALIKE and t.dtype.is_float:
             out[k] = (np.copysign(2.0**power * rng.uniform(1, 2, out[k].shape), out[k])).astype(t.dtype.numpy)
         if kind == SCALED and t.dtype.is_float:
@@ -55,6 +56,25 @@ def array(rng: np.random.Generator, t: TensorType, kind: str, exact: bool) -> np
     shape = tuple(int(d) for d in t.shape)  # type: ignore[arg-type]
     with np.errstate(all="ignore"):
         return (floats(rng, t.dtype, shape, kind, exact) if t.dtype.is_float else integers(rng, t.dtype, shape, kind)).astype(t.dtype.numpy)
+
+
+def near(rng: np.random.Generator, t: TensorType, numbers: Sequence[float]) -> np.ndarray:
+    """Values at numbers with which a rule compares, or at which it clips: its sides may differ there and nowhere else."""
+    shape = tuple(int(d) for d in t.shape)  # type: ignore[arg-type]
+    if t.dtype == BOOL:
+        return array(rng, t, WHOLE, True)
+    signed = rng.choice(np.asarray(numbers, np.float64), shape) * rng.choice((1, 1, 1, -1), shape)
+    if not t.dtype.is_float:
+        low, high = limits(t.dtype)
+        inside = np.clip(signed, max(low, -(2**53)), min(high, 2**53)).astype(t.dtype.numpy)
+        steps = rng.integers(-2, 3, shape)
+        held = (inside >= low + 2) & (inside <= high - 2)
+        return np.where(held, inside + steps.astype(t.dtype.numpy), inside).astype(t.dtype.numpy)
+    beside = rng.choice((0.0, 0.0, 0.5, -0.5, 1.0, -1.0, 2.0), shape)
+    beside = np.where(rng.random(shape) < 0.4, rng.uniform(-1, 1, shape), beside)
+    last = 1 + float(t.dtype.eps) * np.where(rng.random(shape) < 0.2, rng.choice((-1, 1), shape), 0)
+    with np.errstate(all="ignore"):
+        return ((signed + beside) * last).astype(t.dtype.numpy)
 
 
 def floats(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], kind: str, exact: bool) -> np.ndarray:

@@ -76,3 +76,29 @@ def test_what_overflows_or_vanishes_on_the_right_side_alone_is_refused(seed: int
     root = {2: "sqrt({})", 4: "sqrt(sqrt({}))"}[k].format(power)
     assert refused(rule("abs(?x)", root, f"dtype(?x) == {dtype}", "  exact: false\n"))
     assert not refused(rule(root, "abs(?x)", f"dtype(?x) == {dtype}", "  exact: false\n"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_are_drawn_at_the_numbers_that_a_rule_compares_with(seed: int):
+    """Off by one there and right for all other values: of 32 bits none of those is drawn by chance."""
+    rng = random.Random(seed)
+    dtype, n = rng.choice(("i32", "i64", "u32", "i16")), rng.choice((rng.randint(4, 99), rng.randint(300, 30_000)))
+    where = f"dtype(?x) == {dtype}, shape(?root) == shape(?x)"
+    assert refused(rule(f"ge(?x, {n})", f"gt(?x, {n})", where)), (dtype, n)
+    assert refused(rule(f"min(?x, {n})", f"where(gt(?x, {n + 1}), {n}, ?x)", where)), (dtype, n)
+    assert not refused(rule(f"gt(?x, {n})", f"ge(?x, {n + 1})", where)), (dtype, n)
+    dtype, n = rng.choice(("f32", "f64", "f16")), rng.randint(4, 99)
+    floats = f"dtype(?x) == {dtype}, shape(?root) == shape(?x)"
+    assert refused(rule(f"gt(?x, {n})", f"ge(?x, {n + 1})", floats)), (dtype, n)
+    assert refused(rule(f"lt(abs(?x), {n})", f"le(abs(?x), {n})", floats)), (dtype, n)
+    assert not refused(rule(f"ge(?x, {n})", f"le({n}, ?x)", floats)), (dtype, n)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_and_strides_beyond_the_number_that_a_rule_names_are_tried(seed: int):
+    n = random.Random(seed).randint(4, 40)
+    rest = "dilations=[1], lo=[0], hi=[0], layout=nchw"
+    left = f"maxpool(?x, window=?w, strides=?t, {rest})"
+    assert refused(rule(left, f"'maxpool(?x, window=[min(?w[0], {n})], strides=?t, {rest})'", "rank(?x) == 3")), n
+    assert refused(rule(left, f"'maxpool(?x, window=?w, strides=[min(?t[0], {n})], {rest})'", "rank(?x) == 3")), n
+    assert not refused(rule(left, f"'maxpool(?x, window=[max(?w[0], 1)], strides=?t, {rest})'", "rank(?x) == 3")), n
