@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.ops import OPS
+from autocomp.ir.ops.windows import kernel_shape
 from autocomp.ir.types import BOOL, DTYPES, F32, DType, TensorType
-from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides
+from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides, terms
 from autocomp.rewrite.draw import Drawer
 from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FAINT, FULL, LARGEST, LOOSE_KINDS, NEAR, NORMAL, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
@@ -34,6 +36,7 @@ SIZED = 30  # for one of `samples`: other extents that are tried on them
 ALL_SIZES = 9  # axes of which every one may be 1 or 2: all of these are tried
 PLACES = frozenset({"reduce_argmax", "reduce_argmin", "maxpool_index", "topk", "radix_topk", "iota", "extent"})
 SUMS = frozenset({"reduce_sum", "cumsum", "sum_at", "sumpool", "matmul", "einsum", "conv"})
+FOLDED = frozenset({"reduce_sum", "sumpool", "matmul", "einsum", "conv"})  # of which a comprehension says how many terms a sum has
 FAR, FAR_FORMS = 2**17 + 4401, 4  # an extent whose places u16 does not hold, nor f32 the sum of as many bytes; on how many forms
 FARTHEST = 2**24 + 1  # so many truth values have no sum in f32
 MOST_STEP = 64  # numbers of a rule's text that attributes are tried at
@@ -269,9 +272,19 @@ def _far(rule: Rule, forms: list[Example]) -> Iterator[tuple[dict[str, Any], str
             if left == right:
                 continue
             values = (FULL, FAINT) if any(t.is_float for t in left ^ right) else (FULL,)
-            yield from ((bindings, kind) for bindings in _long([form], FAR) for kind in values)
+            yield from ((bindings, kind) for bindings in filter(partial(_sums_many, rule), _long([form], FAR)) for kind in values)
             if k == 0 and F32 in left ^ right and any(n.type.dtype == BOOL for n in x.nodes.values()):
                 yield from ((bindings, FULL) for bindings in islice(filter(partial(_folds, rule), _long([form], FARTHEST)), 1))
+
+
+def _sums_many(rule: Rule, bindings: Mapping[str, Any]) -> bool:
+    """Whether the long axis may be one of a sum on the left side: many places are many sums of a few. Of a convolution it is that of the
+    channels: its reference takes a window place by place."""
+    with suppress(*NO_INSTANCE):
+        left = below(Instance(rule, bindings, open=True).left)
+        windows = [kernel_shape(n.inputs[1].type, n.attrs["layout"])[2] for n in left if n.op == "conv"]
+        return all(prod(w) < FAR for w in windows) and any(terms(n) >= FAR or n.op not in FOLDED for n in left if n.op in SUMS)
+    return False
 
 
 def _folds(rule: Rule, bindings: Mapping[str, Any]) -> bool:

@@ -289,13 +289,13 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
     else:
         same = (p == q) | (np.isnan(p) & np.isnan(q))
     if x.rule.exact:
-        if floating and (p == 0).any() and not any(_zero_either_way(n) or _length(n) > 1 for n in both):
+        if floating and (p == 0).any() and not any(_zero_either_way(n) or terms(n) > 1 for n in both):
             same &= (p != 0) | _same_zero(x.left, right, fed)
         if same.all():  # most are, and what roundings may do takes longer to find out
             return ~same
-        if kind == TIES and any(_length(n) > 1 and not n.op.startswith("reduce_") for n in both):
+        if kind == TIES and any(terms(n) > 1 and not n.op.startswith("reduce_") for n in both):
             return np.zeros(same.shape, bool)  # sums of products of far apart numbers, in another order
-        if kind == LARGEST and any(_length(n) > (2 if n.op in FOLDS else 1) for n in both):
+        if kind == LARGEST and any(terms(n) > (2 if n.op in FOLDS else 1) for n in both):
             return np.zeros(same.shape, bool)  # sums that overflow in one order
         if not floating or kind in DYADIC or not _sums_of_doubles(both):
             return ~same
@@ -324,7 +324,7 @@ def _different(x: Instance, right: Node, lefts: Mapping[int, np.ndarray], rights
         bad |= np.isnan(p) & ~np.isnan(q)
     if kind not in (LARGE, SCALED, SHIFTED, TINY) and not extreme:
         bad |= np.isinf(p) & (~lost | (p == -q))
-        if kind == SPECIAL and endless and not any(n.op in ADDING or _length(n) > 1 for n in below(right)):
+        if kind == SPECIAL and endless and not any(n.op in ADDING or terms(n) > 1 for n in below(right)):
             bad |= np.isinf(p) & np.isnan(q)  # no infinities meet on the way
     return np.asarray(bad & ~same)
 
@@ -360,9 +360,9 @@ def _close(
     with np.errstate(all="ignore"):
         finite = [np.abs(v[np.isfinite(v)]).max(initial=0.0) for n in nodes if n.type.dtype.is_float for v in (_double(lefts[id(n)]),)]
         scale = float(max(finite, default=0.0))
-        length = sum(_length(n) for n in nodes) + sum(map(_length, below(right)))
+        length = sum(terms(n) for n in nodes) + sum(map(terms, below(right)))
         least = normal(x.left.type.dtype) if flushed else _smallest(x.left.type.dtype)
-        summed = min((n.type.dtype.eps for n in nodes if _length(n) > 1 and n.type.dtype.is_float), default=x.left.type.dtype.eps)
+        summed = min((n.type.dtype.eps for n in nodes if terms(n) > 1 and n.type.dtype.is_float), default=x.left.type.dtype.eps)
         unmoved = SAFETY * (sqrt(length) * summed + x.left.type.dtype.eps) / 2 * scale + least
         off, moved = np.abs(p - q), np.zeros(p.shape)
         for k in range(draws):  # each one leaves more room
@@ -379,7 +379,7 @@ def _smallest(d: DType) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _length(n: Node) -> int:
+def terms(n: Node) -> int:
     """Terms of the sums in one op, at least 1."""
     entry = OPS.get(n.op)
     if entry is None or entry.comprehension is None or n.op in ("table", "iota"):
@@ -397,7 +397,7 @@ def _length(n: Node) -> int:
 
 def _sums_of_doubles(nodes: Sequence[Node]) -> bool:
     """Sums of f64 are as the BLAS takes their terms: nothing wider is here to compute them in."""
-    return any(n.type.dtype == F64 and _length(n) > 1 for n in nodes)
+    return any(n.type.dtype == F64 and terms(n) > 1 for n in nodes)
 
 
 def _double(v: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from autocomp.ir.types import DTYPES, contains
-from autocomp.rewrite import check_rule, parse_rules
+from autocomp.rewrite import check, check_rule, parse_rules
 from autocomp.rewrite.attributes import limits
 from autocomp.rewrite.prove import prove_rule
 from autocomp.rewrite.rule import Rule
@@ -102,3 +102,16 @@ def test_windows_and_strides_beyond_the_number_that_a_rule_names_are_tried(seed:
     assert refused(rule(left, f"'maxpool(?x, window=[min(?w[0], {n})], strides=?t, {rest})'", "rank(?x) == 3")), n
     assert refused(rule(left, f"'maxpool(?x, window=?w, strides=[min(?t[0], {n})], {rest})'", "rank(?x) == 3")), n
     assert not refused(rule(left, f"'maxpool(?x, window=[max(?w[0], 1)], strides=?t, {rest})'", "rank(?x) == 3")), n
+
+
+def test_a_sum_of_many_channels_is_tried_and_not_of_many_places(monkeypatch: pytest.MonkeyPatch):
+    """What is summed decides what a type holds; a convolution of as many places is as many sums of a few, and takes 20 times as long."""
+    conv = "conv(cast(?x, to={t}), cast(?w, to={t}), strides=[1], dilations=[1], groups=1, lo=[0], hi=[0], layout=nchw)"
+    example = "  examples:\n    - {x: 'u8[1, 3, 4]', w: 'u8[2, 3, 1]'}\n"
+    wide = rule(conv.format(t="i64"), f"cast({conv.format(t='f32')}, to=i64)", "dtype(?x) == u8, dtype(?w) == u8, rank(?x) == 3", example)
+    lengths = {int(check.Instance(wide, b, open=True).left.type.shape[-1]) for b, _ in check._far(wide, list(wide.examples))}
+    assert max(lengths) < 10
+    assert refused(wide)
+    monkeypatch.setattr(check, "_far", lambda rule, forms: iter(()))
+    monkeypatch.setattr(check, "_KNOWN", {})
+    assert not refused(wide)
