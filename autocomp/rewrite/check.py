@@ -17,10 +17,10 @@ from autocomp.deadline import current
 from autocomp.errors import ModelError
 from autocomp.ir.ops import OPS
 from autocomp.ir.ops.windows import kernel_shape
-from autocomp.ir.types import BOOL, DTYPES, F32, DType, TensorType
+from autocomp.ir.types import BOOL, DTYPES, F8E4M3, F32, DType, TensorType
 from autocomp.rewrite.compare import Difference, Undefined, below, compare_sides, terms
 from autocomp.rewrite.draw import Drawer
-from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FAINT, FULL, LARGEST, LOOSE_KINDS, NEAR, NORMAL, WHOLE
+from autocomp.rewrite.feeds import DENSE, EXACT_KINDS, FAINT, FULL, LARGEST, LOOSE_KINDS, NEAR, NORMAL, SCALED, WHOLE
 from autocomp.rewrite.forms import all_forms, wrong_type
 from autocomp.rewrite.instance import CONSTANT, MOST_TRIED, Instance, Uniform, type_of
 from autocomp.rewrite.pattern import applications
@@ -40,6 +40,7 @@ FOLDED = frozenset({"reduce_sum", "sumpool", "matmul", "einsum", "conv"})  # of 
 FAR, FAR_FORMS = 2**17 + 4401, 4  # an extent whose places u16 does not hold, nor f32 the sum of as many bytes; on how many forms
 FARTHEST = 2**24 + 1  # so many truth values have no sum in f32
 MOST_STEP = 64  # numbers of a rule's text that attributes are tried at
+NARROW = 60  # sets of values of f8e4m3, each tensor scaled for itself: products of ordinary ones are beyond 448
 PAIRS = 6  # sets of large values, of which few overflow on one side alone
 LONG, LONG_DRAWS = 256, 4  # an extent that 8 bits count to 0, and how often it is tried
 FLOATS = tuple(d for d in DTYPES.values() if d.is_float)
@@ -97,6 +98,8 @@ def next_step(rule: Rule, samples: int = 20, fault: str = "") -> str:
         return "both sides are the same but for rounding or the sign of a zero: `exact: false` says that"
     if fault.startswith("unites") and "number " in fault:
         return "a number may be a larger tensor than what is beside it: `shape(?root) == shape(?x)` in `where` says that it is not"
+    if "f8e4m3" in fault and "right nan" in fault:
+        return "f8e4m3 ends at 448, and its NaN is what is beyond: `dtype(?x) != f8e4m3` in `where` leaves that type out"
     if rule.right_ops & {"div", "rsqrt"} and any(f"right {v}" in fault for v in ("inf", "-inf", "nan")):
         return "say under which condition it holds in `where`: `invertible(dtype(?y), ?y)` where a reciprocal of what is tiny overflows"
     return "correct it, or say under which condition it holds in `where`"
@@ -239,6 +242,8 @@ def _of_kinds(forms: list[Example], kinds: Sequence[str]) -> Iterator[tuple[dict
         bindings, types = given[k % len(given)]
         retyped = {name: _retyped(v, dtype) for name, v in bindings.items()}
         pairs = _of_shapes(retyped, _types(retyped), [tuple(min(d, 2) for d in t.shape) for t in types.values()])  # type: ignore[type-var, misc]
+        if kind == SCALED and dtype == F8E4M3:
+            yield from ((retyped, kind) for _ in range(NARROW))
         yield from ((some, kind) for some in ((pairs,) * PAIRS if kind == LARGEST else (pairs if k % 4 == 0 else retyped,)))
 
 

@@ -95,7 +95,7 @@ def compare_sides(x: Instance, right: Node, seed: int, kind: str, finite: bool =
             if attempt == 2:
                 raise
     try:
-        rights = values(right, fed)
+        rights = values(right, fed, whole=_factors(right) if kind == SCALED else frozenset())
     except Undefined as e:
         return Difference(f"the right side is undefined: {e}{_shown(fed)}")
     a, b = lefts[id(x.left)], rights[id(right)]
@@ -152,6 +152,12 @@ def _numbers(left: Node, right: Node) -> tuple[float, ...]:
     return tuple(sorted(v for v in held if v and abs(v) <= MOST_NUMBER))
 
 
+def _factors(side: Node) -> frozenset[int]:
+    """Products of f8e4m3 that sums take: kernels multiply and add in one instruction, and what is more than 448 on the way is held."""
+    summed = {id(i) for n in below(side) if n.op == "reduce_sum" for i in n.inputs}
+    return frozenset(id(n) for n in below(side) if n.op == "mul" and n.type.dtype == F8E4M3 and id(n) in summed)
+
+
 def _power(rng: np.random.Generator, left: Node) -> int:
     """Of two: a magnitude for all values, of the type with the least range that is computed."""
     types = {n.type.dtype for n in below(left) if n.type.dtype.is_float}
@@ -202,12 +208,13 @@ def below(root: Node) -> tuple[Node, ...]:
 
 
 def values(
-    root: Node, fed: Mapping[str, np.ndarray], disturb: np.random.Generator | None = None, unit: float = 0.0, zero: float | None = None
+    root: Node, fed: Mapping[str, np.ndarray], disturb: np.random.Generator | None = None, unit: float = 0.0, zero: float | None = None,
+    whole: frozenset[int] = frozenset(),
 ) -> dict[int, np.ndarray]:
     """The value of every node below `root`, each in its own type. Raises Undefined.
 
     disturb: every float is moved by up to half a unit in the last place of its type; inputs by `unit`, relative to themselves.
-    zero: what the larger and the smaller of 0.0 and -0.0 are.
+    zero: what the larger and the smaller of 0.0 and -0.0 are. whole: nodes that are not rounded.
     """
     out: dict[int, np.ndarray] = {}
     for n in below(root):
@@ -217,14 +224,14 @@ def values(
                 v = v.astype(np.float64) * (1 + unit * disturb.uniform(-1, 1, v.shape))
         else:
             args = tuple(out[id(i)] for i in n.inputs)
-            v = _value(n, args, disturb)
+            v = _value(n, args, disturb, id(n) in whole)
             if zero is not None and n.op in ZERO_OF_TWO and n.type.dtype.is_float:
                 v = _with_zero(v, args, zero)
         out[id(n)] = v
     return out
 
 
-def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | None) -> np.ndarray:
+def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | None, whole: bool = False) -> np.ndarray:
     if n.op == "const":
         return np.asarray(n.attrs["value"], n.type.dtype.numpy)
     if disturb is None:
@@ -240,7 +247,7 @@ def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | N
         if disturb is not None:
             v = v.astype(np.float64)
             return v * (1 + n.type.dtype.eps / 2 * disturb.uniform(-1, 1, v.shape)) if _rounds(n) else v
-        return v.astype(n.type.dtype.numpy)
+        return v if whole else v.astype(n.type.dtype.numpy)
 
 
 def _zero_either_way(n: Node) -> bool:

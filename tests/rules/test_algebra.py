@@ -15,7 +15,7 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.node import Graph, Node
-from autocomp.ir.types import F32, TensorType
+from autocomp.ir.types import DTYPES, F32, TensorType
 from autocomp.options import Options
 from autocomp.rewrite import parse_rules
 from autocomp.rewrite.load import load_rules
@@ -129,3 +129,16 @@ def test_a_quoted_condition_is_refused() -> None:
 def test_exact_programs_keep_the_sign_of_zero(text, signs):
     program = autocomp.optimize(f"graph g\ninput x: f32[2]\n%0 = {text}\noutput y = %{int('%1' in text)}\n", exact=True)
     assert np.signbit(program(np.array([-0.0, 0.0], "f4"))).tolist() == signs
+
+
+@pytest.mark.parametrize("dtype", ["f8e4m3", "bf16"])
+def test_scales_are_folded_where_the_type_holds_what_they_make(dtype: str) -> None:
+    """30 times 20 is more than 448, and NaN in f8e4m3; with inputs of 1/64 the products are 37.5."""
+    b = Builder("scaled")
+    t = lambda *shape: TensorType(DTYPES[dtype], shape)
+    x, w = b.input("x", t(3, 4)), b.param("w", np.full((4, 5), 30.0).astype(DTYPES[dtype].numpy))
+    b.output("y", b.op("mul", b.op("matmul", x, w), b.param("s", np.full(5, 20.0).astype(DTYPES[dtype].numpy))))
+    program = autocomp.optimize(b.graph())
+    assert ("algebra/scale-into-weight" in program.explain()) == (dtype == "bf16")
+    y = np.asarray(program(np.full((3, 4), 2.0**-6).astype(DTYPES[dtype].numpy)), np.float64)
+    assert np.allclose(y, 37.5, rtol=0.07)

@@ -115,3 +115,19 @@ def test_a_sum_of_many_channels_is_tried_and_not_of_many_places(monkeypatch: pyt
     monkeypatch.setattr(check, "_far", lambda rule, forms: iter(()))
     monkeypatch.setattr(check, "_KNOWN", {})
     assert not refused(wide)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_products_of_f8e4m3_that_overflow_on_the_right_side_alone_are_refused(seed: int):
+    """30 times 20 is more than 448: what a product is regrouped into has none of its own. A product that a sum takes is not rounded."""
+    lhs, rhs, where = random.Random(seed).choice((
+        ("mul(mul(?x, ?y), ?z)", "mul(?x, mul(?y, ?z))", ""),
+        ("mul(matmul(?x, ?y), ?z)", "matmul(?x, mul(?y, ?z))", "rank(?x) == 2, rank(?y) == 2, rank(?z) == 1, "),
+        ("matmul(matmul(?x, ?y), ?z)", "matmul(?x, matmul(?y, ?z))", "rank(?x) == 2, rank(?y) == 2, rank(?z) == 2, "),
+    ))  # fmt: skip
+    wrong = rule(lhs, rhs, f"{where}is_float(?x)", "  exact: false\n")
+    assert refused(wrong)
+    assert "`dtype(?x) != f8e4m3` in `where`" in check.next_step(wrong, 8, check_rule(wrong, 8, prove=False).detail)
+    assert not refused(rule(lhs, rhs, f"{where}dtype(?x) == f32", "  exact: false\n"))
+    summed = rule("matmul(?x, ?y)", "reduce_sum(mul(?x, ?y), axes=[0])", "rank(?x) == 1, rank(?y) == 1, is_float(?x)", "  exact: false\n")
+    assert not refused(summed)
