@@ -126,11 +126,11 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         tested += found
     kept: list[dict[str, Any]] = []
     kinds = EXACT_KINDS if rule.exact else LOOSE_KINDS
-    for k, (bindings, _) in enumerate(Drawer(rule).draws(DRAWN * samples, DRAWN * samples * TRIES)):
+    for k, (bindings, drawn) in enumerate(Drawer(rule).draws(DRAWN * samples, DRAWN * samples * TRIES)):
         agreed = 0
         some = [*np.random.default_rng((k, 5)).permutation(kinds)[:KINDS], *([DENSE] if rule.exact and k % 3 == 0 else []), NEAR]
         for j, kind in enumerate(some):
-            difference = compare(rule, bindings, 1000 * k + j, str(kind))
+            difference = compare(rule, bindings, 1000 * k + j, str(kind), known=None if rule.siblings else drawn)
             if isinstance(difference, str):
                 return CheckResult("refuted", _smallest(rule, bindings, 1000 * k + j, str(kind), difference), tested, len(kept))
             agreed += difference
@@ -145,11 +145,17 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _of_other_forms(rule, shown, kept)
     sized = ((bindings, WHOLE) for bindings in _resized(forms, SIZED * samples))
+    last: Mapping[str, Any] = {}
+    made: Instance | None = None
     for k, (bindings, kind) in enumerate(chain(sized, _stepped(rule, forms), _of_kinds(forms, kinds), _far(rule, forms))):
         if current().over:
             break
         try:
-            difference = compare(rule, bindings, k, kind)
+            if bindings is not last:  # one instance has many sets of values
+                last, made = bindings, None
+            elif made is None and not rule.siblings and (x := Instance(rule, bindings, open=True)).conditions():
+                made = x
+            difference = compare(rule, bindings, k, kind, known=made)
         except NO_INSTANCE:
             continue
         if isinstance(difference, str):
@@ -382,15 +388,17 @@ def _on_example(rule: Rule, example: Example) -> str | int:
         return f"the example at {example.location} has no instance: {e} (an attribute has not the form that its op wants)"
 
 
-def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "whole", strict: bool = False) -> str | int:
+def compare(rule: Rule, bindings: Mapping[str, Any], seed: int, kind: str = "whole", strict: bool = False,
+            known: Instance | None = None) -> str | int:  # fmt: skip
     """A counterexample's text, 1 if the sides agree, 0 where there is nothing to compare: the conditions refuse the instance, the right
     side has no type there (then the rule does not fire), or the left side no meaning.
 
-    strict: a right side without a type raises Unanswerable or ModelError.
+    strict: a right side without a type raises Unanswerable or ModelError. known: the instance, of which the conditions hold, where it has
+    been made.
     """
     most = FARTHEST if kind == FULL else MOST_TRIED
-    group = siblings(rule, bindings, seed, most)
-    if not all(x.conditions() for x in group):
+    group = siblings(rule, bindings, seed, most) if known is None else (known,)
+    if known is None and not all(x.conditions() for x in group):
         return 0
     agreed = 0
     for x in group:

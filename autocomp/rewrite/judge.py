@@ -94,7 +94,7 @@ def _varied(rule: Rule, rng: np.random.Generator) -> Iterator[Mapping[str, Any]]
     yield from shown
     for _ in range(VARIED if shown else 0):
         given = shown[int(rng.integers(len(shown)))]
-        new = {d: int(rng.choice(EXTENTS)) if rng.random() < 0.5 else d for d in range(100)}
+        new = {d: int(rng.choice(EXTENTS)) if rng.random() < 0.5 else d for d in _extents(given)}
         dtype = str(rng.choice(("f64", "f32", "f16", "i32", "i8", "u8"))) if rng.random() < 0.3 else ""
         out: dict[str, Any] = {}
         for k, v in given.items():
@@ -114,6 +114,11 @@ def _varied(rule: Rule, rng: np.random.Generator) -> Iterator[Mapping[str, Any]]
             else:
                 out[k] = v
         yield out
+
+
+def _extents(given: Mapping[str, Any]) -> list[int]:
+    types = (type_of(v) for v in given.values() if isinstance(v, str))
+    return sorted({int(d) for t in types if t is not None for d in t.shape})  # type: ignore[arg-type]
 
 
 # ---- values
