@@ -66,11 +66,17 @@ class Known:
     times: dict[tuple[object, ...], float] = field(default_factory=dict)
     typical: float = 1.0
     settled: bool = False
+    roofs: set[tuple[object, ...]] = field(default_factory=set)  # cuts of which `seconds` has what they take that store by-products too
 
     def add(self, key: tuple[object, ...], alike: tuple[object, ...], seconds: float, said: float) -> None:
-        """One more cut, whose price said so many seconds."""
-        if key not in self.seconds:
+        """One more cut, whose price said so many seconds; without its by-products it takes no more."""
+        if key not in self.seconds or key in self.roofs:
+            self.roofs.discard(key)
             self.seconds[key] = seconds
+            plain: tuple[object, ...] = (*key[:-1], frozenset())
+            if plain not in self.seconds:
+                self.seconds[plain] = seconds
+                self.roofs.add(plain)
             self.times[alike] = min(self.times.get(alike, inf), max(1.0, seconds / max(said, 1e-12)))
 
     def of(self, cut: Cut, extra: Iterable[int], said: float) -> float:

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from autocomp.egraph.kernel_memo import ScheduleMemo
 
 COVERS, MORE = 12, 12  # that are tried; and beside them while element after element takes a good part of the best one's time
+FRUITLESS = 2  # covers in a row without what was dear that are no cheaper, behind which no more of them are tried
+LIKELY = 1.05  # times the cheapest one's seconds that such a cover is expected to take at most; behind one that was no cheaper, no more
 KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one is a reduction or a fall-back
+ABOVE = 1.2  # times the cheapest one's seconds that such a cover is expected to take at most
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
 DEARER = 0.1  # of a program's seconds that its schedules take more than its cover counted, beyond which covers are tried by what is known
 MANY = 8  # kernels that such a program has at least: of fewer, covers by what is known took others for no gain that was measured
@@ -72,7 +75,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     shared = shared or Shared()
     found = _Found(rules, chip, options, trace, admit, memo, issued, shared.schedules, shared.made)
     effort = cover_effort(len(frozen.graph.nodes()))
-    others = _Others(chip)
+    others, by_dear = _Others(chip), False
     for tried in range(COVERS + MORE):
         if tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules)):
             break
@@ -87,9 +90,12 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
                 break
             without = others.taken_back()
         else:
-            refused = found.take(calls)
-            avoided = refused | (found.dear(calls) if refused or found.may_gain(calls) else set())
+            if not (by_dear and found.fruitless(calls)):
+                refused = found.take(calls)
+                avoided = refused | (found.dear(calls) if refused or found.may_gain(calls) else set())
+        by_dear = not refused
         if not refused and avoided <= without and found.best:
+            by_dear = False
             avoided = _copied_on(found.best[1], found.schedules)  # the last, since there may be no other form
             if avoided <= without:
                 avoided = others.next(found.best[1], found.schedules, without)
@@ -110,10 +116,12 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         before = found.best
         if not again and (settled or (before and found.said(calls) > PROMISED * before[0])):
             break
+        if before and found.likely(calls, known=True) > ABOVE * before[0]:
+            break
         without |= found.take(calls, GAIN)
         if settled or (not again and found.best is before):
             break
-    if found.best and KNOWN and (again or dearer):  # each of those tried some bodies that looked cheap and were not
+    if found.best and KNOWN and (again or dearer) and found.others():  # each of those tried some bodies that looked cheap and were not
         found.known.settled = True
         last = cover_effort(len(frozen.graph.nodes()))
         with suppress(UnsupportedOp):
@@ -139,7 +147,8 @@ def seconds(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> 
 @dataclass
 class _Found:
     """What covers so far have shown. `best`: the cheapest whose kernels all have schedules, with its seconds; `known`:
-    what their cuts take by schedule; `folds`: those of reductions, and of what goes element after element; `first`: the first refusal."""
+    what their cuts take by schedule; `folds`: those of reductions, and of what goes element after element; `failed`: covers behind the
+    cheapest one that all have schedules too; `first`: the first refusal."""
 
     rules: RuleSet
     chip: Chip
@@ -152,6 +161,7 @@ class _Found:
     made: Made = field(default_factory=Made)
     known: Known = field(default_factory=Known)
     folds: set[tuple[object, ...]] = field(default_factory=set)
+    failed: int = 0
     best: tuple[float, KernelGraph] | None = None
     first: AutocompError | None = None
 
@@ -177,8 +187,10 @@ class _Found:
                 self.known.add(key, alike, self.schedules[c.kernel.signature][1].seconds, c.expected)
         if not refused:
             taken = seconds(calls, self.schedules)
+            self.failed += 1
             if self.best is None or taken < max(gain * self.best[0], self.best[0] - self.chip.launch / 2 if gain < 1 else 0.0):
                 self.best = taken, calls
+                self.failed = 0
         return {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
 
     def dear(self, calls: KernelGraph) -> set[frozenset[int]]:
@@ -207,6 +219,31 @@ class _Found:
         assert self.best is not None
         return [(s, max(min(c.expected, s), 1e-12)) for c, s in _worth(self.best[1], self.schedules, 0.0)]
 
+    def fruitless(self, calls: KernelGraph) -> bool:
+        """Whether a cover without what was dear is not worth scheduling, nor any behind it: the ones before were no cheaper, or this one is
+        not expected to be (`likely`, within a tenth of what schedules take on 20 networks for an H200). Asked of programs of MANY kernels
+        on GPUs: NPUs' bodies take other times of their prices, and few kernels are soon scheduled. Not where element after element takes
+        a good part of the program: any other form is cheaper."""
+        if self.best is None or not self.chip.runs_blocks or _by_elements(self.best[1], self.schedules) or len(self.told()) < MANY:
+            return False
+        if self.failed >= FRUITLESS:
+            return True
+        return self.likely(calls) > (1.0 if self.failed else LIKELY) * self.best[0]
+
+    def likely(self, calls: KernelGraph, known: bool = False) -> float:
+        """Seconds that a cover is expected to take: bodies that are not known take as many times what their prices say as those alike, or
+        as all of the cheapest cover's. `known`: what its bodies are expected to take has what is known of those alike in it."""
+        rest, own = self.typical(), self.known
+
+        def of(c: Call) -> float:
+            if not c.cut or c.kernel.opaque:
+                return c.expected
+            more = own.times.get(c.cut[1], rest)
+            counted = 1.0 if not known else more if c.cut[1] in own.times else own.typical
+            return own.seconds.get(c.cut[0], c.expected * more / counted)
+
+        return sum(of(c) for c in calls.calls)
+
     def dearer(self) -> bool:
         """Whether schedules take much longer than the cheapest cover counted: another may be cheaper by what is known now."""
         if self.best is None or not self.chip.runs_blocks:  # NPUs have `_Others`; a CPU's schedules take what covers count
@@ -218,11 +255,16 @@ class _Found:
         """How many times what they say bodies take of which MANY are known: those without a schedule are expected to, so that not all of
         them look cheap. The worst one is left out, which may be the fault."""
         rest = sorted(self.told(), key=lambda x: x[0] - x[1])[:-1]
-        return sum(s for s, _ in rest) / sum(said for _, said in rest)
+        return sum(s for s, _ in rest) / sum(said for _, said in rest) if rest else 1.0
 
     def said(self, calls: KernelGraph) -> float:
         """Seconds of a cover by what is known, or expected, of its kernels."""
         return sum(self.known.seconds.get(c.cut[0], c.expected) if c.cut else c.expected for c in calls.calls)
+
+    def others(self) -> bool:
+        """Whether bodies have schedules that the cheapest cover does without."""
+        assert self.best is not None
+        return not self.known.seconds.keys() - self.known.roofs <= {c.cut[0] for c in self.best[1].calls if c.cut}
 
     def left_out(self, without: frozenset[frozenset[int]]) -> bool:
         """Whether some reduction, or body that goes element after element, that has a schedule is one that covers do without."""

@@ -140,6 +140,40 @@ def recursion(steps: int) -> str:
     return graph({"y": f"f32[2, {steps}, 9]", "t": "f32[9, 9]"}, "\n".join(lines))
 
 
+def covers_of(text: str, monkeypatch) -> int:
+    """How many covers of a graph are looked at."""
+    counts = []
+    whole = printable._kernels
+    monkeypatch.setattr(printable, "_kernels", lambda *a, **k: counts.append(1) or whole(*a, **k))
+    autocomp.optimize(text, target="cuda:h200", cache=False)
+    return len(counts)
+
+
+def test_covers_that_are_not_expected_to_be_cheaper_are_not_scheduled(monkeypatch):
+    """Convolutions of few channels take twice what covers count, whichever way: 13 covers were scheduled, the first was the cheapest."""
+    inputs = {"x": "f16[2, 24, 12, 12]"} | {f"w{i}": "f16[24, 24, 3, 3]" for i in range(9)}
+    layer = ("%c{0} = conv({1}, w{0}, strides=[1, 1], lo=[1, 1], hi=[1, 1], dilations=[1, 1], groups=1)\n"
+             "%r{0} = relu(%c{0})\n%a{0} = add(%r{0}, {1})")  # fmt: skip
+    assert covers_of(graph(inputs, "\n".join(layer.format(i, f"%a{i - 1}" if i else "x") for i in range(9))), monkeypatch) <= 5
+
+
+def test_a_cover_whose_bodies_alone_have_schedules_is_the_last(monkeypatch):
+    """Small kernels take longer than covers count, but no other cover was seen whose bodies the last one could take."""
+    sizes = {f"x{k}": f"f32[{100 + k}, {50 + k}]" for k in range(9)}
+    text = graph(sizes, "".join(f"%e{k} = exp(x{k})\noutput x{k}e = %e{k}\n" for k in range(8)) + "%e8 = exp(x8)")
+    assert covers_of(text, monkeypatch) == 2  # by prices, and by what is known
+
+
+def test_a_body_takes_no_more_without_its_by_products():
+    cut = Cut(1, frozenset({2}), frozenset({3}), frozenset({1}), LOADED, 1, {}, frozenset(), frozenset(), frozenset())
+    known = Known()
+    known.add(cut.key((4,)), cut.alike(), 5.0, 1.0)
+    assert known.of(cut, (), 1.0) == 5.0
+    known.add(cut.key(), cut.alike(), 3.0, 1.0)
+    known.add(cut.key((7,)), cut.alike(), 9.0, 1.0)
+    assert known.of(cut, (), 1.0) == 3.0 and known.of(cut, (4,), 1.0) == 5.0
+
+
 @pytest.mark.parametrize("chip", ["910b1", "310p"])
 def test_covers_end_where_none_of_them_may_be_the_cheapest(chip, monkeypatch):
     """A program of bodies that go element by element because they are small was covered once more for each of them."""
