@@ -43,7 +43,7 @@ def inner(t: Tensor, name: str, wide: tuple[str, ...], start: Mapping[str, str],
         c a + rest >= 0   ->   a >= ceil(-rest / c), or a < ceil((rest + 1) / -c), or all or nothing where no wide axis is named
 
     Of a guard about several wide axes (a window's tap and its place) the innermost has ends for each row of the others. Raises
-    UnsupportedOp for one that is not affine."""
+    UnsupportedOp for one that is not affine, and where rows differ in their border alone (a triangle): each would be copied again."""
     low = dict.fromkeys(wide, "0")
     high = {a: f"int32_t({true[a]})" for a in wide}
     looped: set[str] = set()
@@ -51,6 +51,9 @@ def inner(t: Tensor, name: str, wide: tuple[str, ...], start: Mapping[str, str],
         named = [a for a in wide if a in g.names()]
         if not g.is_affine:
             raise UnsupportedOp(f"{t.name} is read with a border [{g}]", where=where, hint="borders are along axes of the tile")
+        if still := [a for a in named if len(named) > 1 and all(a not in i.names() for i in t.index)]:
+            raise UnsupportedOp(f"{t.name} is read with a border [{g}], and does not vary along {still[0]}", where=where,
+                                hint="choose by indices behind the copy")  # fmt: skip
         terms = [f"{g.coef(a)} * int32_t({start[a]})" for a in sorted(g.names()) if start[a] != "0"]
         terms += [f"{g.coef(a)} * int32_t(r_{a})" for a in named[:-1]]
         rest = " + ".join([*terms, str(g.const)])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 import autocomp
+from autocomp.errors import UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from tests.helpers import fresh
@@ -47,3 +48,14 @@ def test_patches_of_an_image_are_cheap_where_copies_are_of_whole_blocks():
     program = autocomp.optimize(conv("f16[1, 40, 14, 23]", "f16[29, 40, 3, 3]", 1, 1), target="ascend:310p")
     (patches,) = (k for k in program.kernels if "patches" in k.name)
     assert "i2 3" in patches.schedule and "joined_rows" in patches.schedule and patches.predicted < 90e-6
+
+
+@pytest.mark.parametrize("chip", ["910b1", "310p"])
+def test_rows_that_differ_in_their_border_alone_are_not_copied_again(chip):
+    """A running sum folds a row for each of its elements: a tile of them would copy it as often."""
+    text = graph({"x": "f16[86, 166]"}, "%0 = cumsum(x, axis=1)")
+    program = autocomp.optimize(text, target=f"ascend:{chip}")
+    kernel = autocomp.optimize(text, target=f"ascend:{chip}", without=["running/*"]).calls.calls[0].kernel
+    assert [a.extent for a in kernel.axes] == [86, 166] and len(program.kernels) > 1
+    with pytest.raises(UnsupportedOp, match="does not vary along i1"):
+        program.target.emit(kernel, Schedule.make({"i0": 1, "i1": 166, "r0": 64}))
