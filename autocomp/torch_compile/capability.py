@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from autocomp.errors import AutocompError
+from autocomp.frontends.torch.call import name_of
 from autocomp.frontends.torch.complex_numbers import Pair
 from autocomp.frontends.torch.control import OPERATORS
 from autocomp.frontends.torch.dispatched import one_length
 from autocomp.frontends.torch.exported import place_of
 from autocomp.frontends.torch.fragment import Fragment
 from autocomp.frontends.torch.sizes import is_size
+from autocomp.frontends.torch.spectra import LIBRARY
 from autocomp.ir.coded import coded, coded_by_rule
 from autocomp.ir.node import Node
 from autocomp.ir.ops import OPS
@@ -106,6 +108,8 @@ class Trial:
                 return f"a tensor's layout is {v.layout}"
         if str(node.target) in OPERATORS:
             return self._inside(node)
+        if node.op == "call_function" and name_of(node.target) in LIBRARY:
+            return "torch calls a library for it, whose vectors have their signs"
         known = node.op == "get_attr" or hasattr(node.target, "_schema") or node.target is operator.getitem
         return "" if known else "it is no operator of ATen"
 

@@ -31,6 +31,14 @@ def positive(a):
 
 
 LA = torch.linalg
+
+
+def rotation(a):
+    u, _, v = LA.svd(a)
+    turned = LA.det(u @ v)
+    return u @ torch.diag_embed(torch.stack([torch.ones_like(turned), torch.ones_like(turned), turned], -1)) @ v
+
+
 CASES = {
     "cholesky": (lambda a: (LA.cholesky(positive(a)), LA.cholesky(positive(a), upper=True)), [(5, 5)]),
     "cholesky of a batch": (lambda a: torch.linalg.cholesky(positive(a)), [(2, 3, 4, 4)]),
@@ -73,6 +81,22 @@ CASES = {
         LA.cholesky_ex(torch.diag(torch.tensor([4.0, 1, 0, 1])))[1], *LA.inv_ex(a), LA.inv_ex(a * 0)[1], *LA.solve_ex(a, a[:, :1].mT),
         LA.solve_ex(a[0] * torch.tensor([1.0, 1, 0, 1]), a[0]).info, *LA.lu_factor_ex(a[..., :2]), *LA.lu_factor_ex(a[..., :2, :]),
         LA.lu_factor_ex(a * torch.tensor([1.0, 0, 1, 1])).info, LA.lu_factor_ex(a[0] * 0)[2]), [(3, 4, 4)]),
+    "eigenvalues": (lambda a: (LA.eigvalsh(a), LA.eigvalsh(a + a.mT, UPLO="U"), LA.eigvalsh(a * 0), LA.eigvalsh(a[..., :1, :1]),
+                               LA.eigvalsh(torch.ones(3, 3) + 0 * a[0, :1, :1]), LA.eigvalsh(a * 1e30) / 1e30, LA.eigvalsh(a[:, :4, :4])),
+                    [(2, 5, 5)]),
+    "eigenvectors": (lambda a: tuple(x for w, v in [LA.eigh(a)] for x in (w, v @ torch.diag_embed(w) @ v.mT, v.mT @ v, v.abs())),
+                     [(3, 6, 6)]),
+    "singular values": (lambda a: (LA.svdvals(a), LA.svdvals(a.mT), LA.svdvals(a * 0), LA.svdvals(a[..., :1]), LA.svdvals(a[..., :1, :]),
+                                   LA.svdvals(a[..., :2] @ a[..., :2].mT), LA.svdvals(a * 1e-30) * 1e30, LA.matrix_norm(a, 2),
+                                   LA.matrix_norm(a, "nuc"), LA.cond(a), LA.matrix_rank(a[..., :2] @ a[..., :2].mT)), [(2, 5, 3)]),
+    "singular vectors": (lambda a: tuple(
+        x for m in (a, a.mT, a[..., :1], a[..., :2] @ a[..., :2].mT, a * 0) for full in (False, True)
+        for u, s, v in [LA.svd(m, full_matrices=full)] for k in [s.shape[-1]]
+        for x in (u[..., :k] @ torch.diag_embed(s) @ v[..., :k, :], u.mT @ u, v @ v.mT)), [(2, 5, 3)]),
+    "the nearest rotation": (lambda a: rotation(a), [(2, 3, 3)]),
+    "pseudo-inverses": (lambda a: (LA.pinv(a), LA.pinv(a.mT), LA.pinv(a[..., :2] @ a[..., :2].mT, rtol=1e-4), torch.pinverse(a[0]),
+                                   LA.pinv(a[..., :3, :] + a[..., :3, :].mT, hermitian=True), LA.pinv(a, atol=1.0), LA.pinv(a * 0)),
+                        [(2, 5, 3)]),
     "determinants of a batch": (lambda a: (LA.det(a), torch.logdet(positive(a))), [(3, 2, 2)]),
 }  # fmt: skip
 
@@ -104,6 +128,29 @@ def test_factors_compiled():
     program = autocomp.optimize(module, target="cpu", example_inputs=given)
     for got, want in zip(program(*given), module(*given), strict=True):
         torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-3, atol=1e-3)
+
+
+def test_the_nearest_rotation_compiled():
+    def f(a, b):
+        return rotation(a.mT @ b), LA.eigvalsh(a.mT @ a), LA.pinv(a)
+
+    given = (matrices(2, 7, 3), matrices(2, 7, 3) + 0.3)
+    program = autocomp.optimize(Called(f).eval(), target="cpu", example_inputs=given)
+    for got, want in zip(program(*given), f(*(x.double() for x in given)), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got).double(), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [9, 24])
+def test_spectra_of_larger_matrices(n):
+    """Sweeps end where nothing is left to turn: graded, clustered and random values."""
+    q, _ = LA.qr(matrices(n, n).double())
+    spectra = torch.stack([10.0 ** -torch.arange(n), torch.arange(n) // 4 + 0.0, matrices(n)]).double()
+    given = q @ torch.diag_embed(spectra) @ q.mT
+    graph = load_torch(Called(lambda a: (*LA.eigh(a), LA.svdvals(a))).eval(), (given,))
+    w, v, s = (torch.as_tensor(x) for x in evaluate(graph, {graph.inputs[0].attrs["name"]: given.numpy()}).values())
+    torch.testing.assert_close(w, spectra.sort(-1).values, rtol=0, atol=1e-13)
+    torch.testing.assert_close(v @ torch.diag_embed(w) @ v.mT, given, rtol=0, atol=1e-13)
+    torch.testing.assert_close(s, spectra.abs().sort(-1, descending=True).values, rtol=0, atol=1e-13)
 
 
 def test_an_exponential_without_right_digits_is_no_number():

@@ -42,6 +42,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     sampling,
     sampling_gradients,
     special,
+    spectra,
     views,
     window_gradients,
     writing,
