@@ -144,7 +144,7 @@ def test_the_nearest_rotation_compiled():
 def test_spectra_of_larger_matrices(n):
     """Sweeps end where nothing is left to turn: graded, clustered and random values."""
     q, _ = LA.qr(matrices(n, n).double())
-    spectra = torch.stack([10.0 ** -torch.arange(n), torch.arange(n) // 4 + 0.0, matrices(n)]).double()
+    spectra = torch.stack([10.0 ** -torch.arange(n), torch.arange(n) // 4 / n, (torch.arange(n) > n // 2) + 0.0, matrices(n)]).double()
     given = q @ torch.diag_embed(spectra) @ q.mT
     graph = load_torch(Called(lambda a: (*LA.eigh(a), LA.svdvals(a))).eval(), (given,))
     w, v, s = (torch.as_tensor(x) for x in evaluate(graph, {graph.inputs[0].attrs["name"]: given.numpy()}).values())

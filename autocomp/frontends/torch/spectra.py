@@ -25,7 +25,7 @@ from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
 from autocomp.ir.types import F32, I64
 
-SWEEPS = 5  # and one for each doubling of n: the last ones find nothing to turn, in f64 too
+SWEEPS = 4  # and three for each doubling of n: two groups of equal values take the most, for others the last find nothing to turn
 LIBRARY = ("_linalg_eigh", "_linalg_svd", "linalg_pinv")  # under torch.compile torch's own stay, which are eager's to the sign
 EPS = {F32: 2.0**-23}  # of the type; of f64 2^-52
 
@@ -38,7 +38,7 @@ class _Tournament:
         self.c, self.extra = c, n % 2
         self.size = n + self.extra
         h = self.size // 2
-        self.steps = (self.size - 1) * (SWEEPS + (self.size - 1).bit_length())
+        self.steps = (self.size - 1) * (SWEEPS + 3 * (self.size - 1).bit_length())
         mine = [*range(self.size)] if h == 1 else [0, h, *range(1, h - 1), *range(h + 1, self.size), h - 1]
         mate = [(j + h) % self.size for j in mine]
         self.mine, self.mate = c.array(np.array(mine)), c.array(np.array(mate))
@@ -54,9 +54,10 @@ class _Tournament:
     def cut(self, x: Node, axis: int) -> Node:
         return sliced(self.c, x, x.type.rank + axis, self.extra, self.size) if self.extra else x
 
-    def rotation(self, squares: Node, products: Node) -> tuple[Node, Node]:
+    def rotation(self, squares: Node, products: Node, absolute: bool) -> tuple[Node, Node]:
         """(s, s / (1 + c)) of each column of the next order, from [.., n] squares of columns (or the diagonal) and products of
-        each with its mate (or the element beside the diagonal): tan(2 a) = 2 p / (q_k - q_j), by the smaller angle."""
+        each with its mate (or the element beside the diagonal): tan(2 a) = 2 p / (q_k - q_j), by the smaller angle. `absolute`:
+        the largest element is 1, and what is below its rounding is not turned, else equal values turn by angles of their noise."""
         c, op = self.c, self.c.op
         dtype, last = squares.type.dtype, squares.type.rank - 1
         zero, one = c.b.const(0, dtype), c.b.const(1, dtype)
@@ -67,7 +68,7 @@ class _Tournament:
         sign = op("where", op("lt", tau, zero), c.b.const(-1, dtype), one)
         sign = op("where", op("eq", tau, zero), c.array(self.side.astype(dtype.numpy)), sign)
         t = op("div", sign, op("add", op("abs", tau), op("sqrt", op("add", one, op("mul", tau, tau)))))
-        t = op("where", op("eq", twice, zero), zero, t)
+        t = op("where", op("le", op("abs", twice), c.b.const(EPS.get(dtype, 2.0**-52) if absolute else 0, dtype)), zero, t)
         cosine = op("rsqrt", op("add", one, op("mul", t, t)))
         s = op("mul", t, cosine)
         return s, op("div", s, op("add", one, cosine))
@@ -131,7 +132,7 @@ def _symmetric(c: Call, a: Node, upper: bool, vectors: bool) -> tuple[Node, Node
 
     def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
         x, *v = carries
-        by = t.rotation(_sum(c, x, -2, diagonal), _sum(c, x, -2, beside))
+        by = t.rotation(_sum(c, x, -2, diagonal), _sum(c, x, -2, beside), absolute=True)
         return [t.turned(t.turned(x, by), by, -2), *(t.turned(y, by) for y in v)], []
 
     start = [x, _identity(c, t.size, x)] if vectors else [x]
@@ -146,8 +147,8 @@ def singular(c: Call, a: Node, full: bool, vectors: bool) -> tuple[Node | None, 
     """(U, values in descending order, V^T); the vectors only where they are asked for."""
     m, n = _sizes(c, a)
     if m < n:
-        u, s, v = singular(c, _turned(c, a), full, vectors)
-        return _turned(c, v) if v else None, s, _turned(c, u) if u else None
+        u, s, vt = singular(c, _turned(c, a), full, vectors)
+        return _turned(c, vt) if vt else None, s, _turned(c, u) if u else None
     a, largest = _scaled(c, a)
     v: list[Node] = []
     x = a
@@ -158,7 +159,7 @@ def singular(c: Call, a: Node, full: bool, vectors: bool) -> tuple[Node | None, 
         def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
             x, *v = carries
             mates = c.op("gather", x, t.pairs, axis=x.type.rank - 1)
-            by = t.rotation(_sum(c, c.op("mul", x, x), -2), _sum(c, c.op("mul", x, mates), -2))
+            by = t.rotation(_sum(c, c.op("mul", x, x), -2), _sum(c, c.op("mul", x, mates), -2), absolute=False)
             return [t.turned(y, by) for y in (x, *v)], []
 
         unit = _identity(c, t.size, c.op("broadcast", c.b.const(0, a.type.dtype), shape=(*a.type.shape[:-2], t.size, t.size)))
