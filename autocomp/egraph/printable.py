@@ -36,11 +36,11 @@ COVERS, MORE = 12, 12  # that are tried; and beside them while element after ele
 FRUITLESS = 2  # covers in a row without what was dear that are no cheaper, behind which no more of them are tried
 LIKELY = 1.05  # times the cheapest one's seconds that such a cover is expected to take at most; behind one that was no cheaper, no more
 KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one is a reduction or a fall-back
-ABOVE = 1.2  # times the cheapest one's seconds that such a cover is expected to take at most
+ABOVE = 1.2  # times the cheapest one's seconds that such a cover is expected to take at most: it finds bodies that the last one may have
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
 DEARER = 0.1  # of a program's seconds that its schedules take more than its cover counted, beyond which covers are tried by what is known
 MANY = 8  # kernels that such a program has at least: of fewer, covers by what is known took others for no gain that was measured
-PROMISED = 0.9  # of the cheapest one's seconds that such a cover may take by what is expected: schedules take more than that once more
+PROMISED = 0.9  # the same where nothing is left out: schedules take more than is expected once more
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
 WORTH = 0.1  # of the program's seconds that such a body takes at least, or all bodies that are dear together
@@ -114,9 +114,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
             break
         settled = all(c.cut[0] in found.known.seconds for c in calls.calls if not c.kernel.opaque)
         before = found.best
-        if not again and (settled or (before and found.said(calls) > PROMISED * before[0])):
-            break
-        if before and found.likely(calls, known=True) > ABOVE * before[0]:
+        if (settled and not again) or (before and found.likely(calls, known=True) > (ABOVE if again else PROMISED) * before[0]):
             break
         without |= found.take(calls, GAIN)
         if settled or (not again and found.best is before):
@@ -256,10 +254,6 @@ class _Found:
         them look cheap. The worst one is left out, which may be the fault."""
         rest = sorted(self.told(), key=lambda x: x[0] - x[1])[:-1]
         return sum(s for s, _ in rest) / sum(said for _, said in rest) if rest else 1.0
-
-    def said(self, calls: KernelGraph) -> float:
-        """Seconds of a cover by what is known, or expected, of its kernels."""
-        return sum(self.known.seconds.get(c.cut[0], c.expected) if c.cut else c.expected for c in calls.calls)
 
     def others(self) -> bool:
         """Whether bodies have schedules that the cheapest cover does without."""
