@@ -79,6 +79,15 @@ class Known:
                 self.roofs.add(plain)
             self.times[alike] = min(self.times.get(alike, inf), max(1.0, seconds / max(said, 1e-12)))
 
+    def bodies(self) -> dict[int, list[frozenset[int]]]:
+        """For each node those of the known cuts that hold it."""
+        out: dict[int, list[frozenset[int]]] = {}
+        for nodes in {key[2] for key in self.seconds}:
+            assert isinstance(nodes, frozenset)
+            for n in nodes:
+                out.setdefault(n, []).append(nodes)
+        return out
+
     def of(self, cut: Cut, extra: Iterable[int], said: float) -> float:
         """Seconds of a cut: known ones, else what its price says by what cuts like it took of theirs."""
         known = self.seconds.get(cut.key(extra))

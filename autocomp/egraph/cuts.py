@@ -70,6 +70,7 @@ class Enumerator:
         s = self.subject
         self._tensor = {c: c if c in s.memory and t.dtype.bytes == 1 else s.twins[c] for c, t in s.types.items()}
         self._shared: dict[int, float] = {}  # what of a class's flow falls to a reader
+        self._settled: dict[int, list[frozenset[int]]] | None = self.known.bodies() if self.known.settled else None
 
     def run(self) -> None:
         """Fill `cuts` for every class that is not in memory."""
@@ -273,6 +274,8 @@ class Enumerator:
         for cut in self.cuts.get(child, ()):  # none yet of what is in memory and in the same group
             loaded = cut.ops == 0
             row = ""
+            if self._settled is not None and not any(cut.nodes <= w for w in self._settled.get(node.id, ())):
+                continue  # no part of a body that has a schedule
             if not loaded:
                 reads = sum([self._prices.bytes[leaf] for leaf in cut.leaves])
                 name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], s.users[child], reads))

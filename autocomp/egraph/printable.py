@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from autocomp.egraph.kernel_memo import ScheduleMemo
 
 COVERS, MORE = 12, 12  # that are tried; and beside them while element after element takes a good part of the best one's time
-FRUITLESS = 2  # covers in a row without what was dear that are no cheaper, behind which no more of them are tried
-LIKELY = 1.05  # times the cheapest one's seconds that such a cover is expected to take at most; behind one that was no cheaper, no more
+LIKELY = 1.05  # times the cheapest one's seconds that a cover without what was dear is expected to take at most
 KNOWN = 4  # covers that may have, at what their schedules take, bodies that others did without; where one is a reduction or a fall-back
 ABOVE = 1.2  # times the cheapest one's seconds that such a cover is expected to take at most: it finds bodies that the last one may have
 GAIN = 0.97  # of the cheapest one's seconds that such a cover takes at most, or half a launch less: the model tells no less apart
@@ -90,9 +89,12 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
                 break
             without = others.taken_back()
         else:
-            if not (by_dear and found.fruitless(calls)):
+            before, certain = found.best, by_dear and found.certain()
+            if not (certain and before and found.likely(calls) > LIKELY * before[0]):
                 refused = found.take(calls)
                 avoided = refused | (found.dear(calls) if refused or found.may_gain(calls) else set())
+            if certain and found.best is before and not refused:
+                without |= avoided
         by_dear = not refused
         if not refused and avoided <= without and found.best:
             by_dear = False
@@ -145,8 +147,7 @@ def seconds(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> 
 @dataclass
 class _Found:
     """What covers so far have shown. `best`: the cheapest whose kernels all have schedules, with its seconds; `known`:
-    what their cuts take by schedule; `folds`: those of reductions, and of what goes element after element; `failed`: covers behind the
-    cheapest one that all have schedules too; `first`: the first refusal."""
+    what their cuts take by schedule; `folds`: those of reductions, and of what goes element after element; `first`: the first refusal."""
 
     rules: RuleSet
     chip: Chip
@@ -159,7 +160,6 @@ class _Found:
     made: Made = field(default_factory=Made)
     known: Known = field(default_factory=Known)
     folds: set[tuple[object, ...]] = field(default_factory=set)
-    failed: int = 0
     best: tuple[float, KernelGraph] | None = None
     first: AutocompError | None = None
 
@@ -185,10 +185,8 @@ class _Found:
                 self.known.add(key, alike, self.schedules[c.kernel.signature][1].seconds, c.expected)
         if not refused:
             taken = seconds(calls, self.schedules)
-            self.failed += 1
             if self.best is None or taken < max(gain * self.best[0], self.best[0] - self.chip.launch / 2 if gain < 1 else 0.0):
                 self.best = taken, calls
-                self.failed = 0
         return {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
 
     def dear(self, calls: KernelGraph) -> set[frozenset[int]]:
@@ -217,16 +215,14 @@ class _Found:
         assert self.best is not None
         return [(s, max(min(c.expected, s), 1e-12)) for c, s in _worth(self.best[1], self.schedules, 0.0)]
 
-    def fruitless(self, calls: KernelGraph) -> bool:
-        """Whether a cover without what was dear is not worth scheduling, nor any behind it: the ones before were no cheaper, or this one is
-        not expected to be (`likely`, within a tenth of what schedules take on 20 networks for an H200). Asked of programs of MANY kernels
-        on GPUs: NPUs' bodies take other times of their prices, and few kernels are soon scheduled. Not where element after element takes
-        a good part of the program: any other form is cheaper."""
-        if self.best is None or not self.chip.runs_blocks or _by_elements(self.best[1], self.schedules) or len(self.told()) < MANY:
+    def certain(self) -> bool:
+        """Whether a cover without what was dear ends the search where it is not cheaper, and is scheduled only where it is expected to be
+        (`likely`, within a tenth of what schedules take on 20 networks for an H200). For programs of MANY kernels on GPUs: NPUs' bodies
+        take other times of their prices, and few kernels are soon scheduled. Not where element after element takes a good part of the
+        program: any other form is cheaper."""
+        if self.best is None or not self.chip.runs_blocks:
             return False
-        if self.failed >= FRUITLESS:
-            return True
-        return self.likely(calls) > (1.0 if self.failed else LIKELY) * self.best[0]
+        return len(self.told()) >= MANY and not _by_elements(self.best[1], self.schedules)
 
     def likely(self, calls: KernelGraph, known: bool = False) -> float:
         """Seconds that a cover is expected to take: bodies that are not known take as many times what their prices say as those alike, or

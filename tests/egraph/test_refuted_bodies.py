@@ -42,13 +42,22 @@ def test_a_body_that_was_refuted_beside_others_may_come_back(monkeypatch):
 
 def test_the_last_cover_is_made_of_bodies_that_have_schedules(monkeypatch):
     """Covers by known times take a body without a schedule at its price, which is a bound."""
-    known = []
+    known, done = [], []
     cover = printable.covers.cover
-    monkeypatch.setattr(printable.covers, "cover", lambda *x: known.append((x[7], x[7] is not None and x[7].settled)) or cover(*x))
+
+    def counted(*x):
+        before = x[6].done
+        found = cover(*x)
+        known.append((x[7], x[7] is not None and x[7].settled))
+        done.append(x[6].done - before)
+        return found
+
+    monkeypatch.setattr(printable.covers, "cover", counted)
     text = graph({"x": "f16[39062, 256]"}, "%0 = cast(x, to=\"f32\")\n%1 = softmax(%0, axes=[0])\n%2 = cast(%1, to=\"f16\")")
     monkeypatch.setattr(printable, "waiting", lambda *_: frozenset())
     autocomp.optimize(text, target="cuda:h200", cache=False)
     assert [settled for _, settled in known] == [False] * (len(known) - 1) + [True]
+    assert done[-1] < 0.9 * done[0]  # parts of other bodies are not joined
 
 
 def test_what_is_known_is_taken_before_what_looks_cheaper():
@@ -162,6 +171,14 @@ def test_a_cover_whose_bodies_alone_have_schedules_is_the_last(monkeypatch):
     sizes = {f"x{k}": f"f32[{100 + k}, {50 + k}]" for k in range(9)}
     text = graph(sizes, "".join(f"%e{k} = exp(x{k})\noutput x{k}e = %e{k}\n" for k in range(8)) + "%e8 = exp(x8)")
     assert covers_of(text, monkeypatch) == 2  # by prices, and by what is known
+
+
+def test_known_bodies_are_found_by_each_node():
+    known = Known()
+    for leaves, nodes in (({9}, {1, 2}), ({8}, {2, 3}), ({7}, {2, 3})):
+        known.add((2, frozenset(leaves), frozenset(nodes), frozenset()), (), 1.0, 1.0)
+    bodies = known.bodies()
+    assert bodies.keys() == {1, 2, 3} and bodies[1] == [frozenset({1, 2})] and set(bodies[2]) == {frozenset({1, 2}), frozenset({2, 3})}
 
 
 def test_a_body_takes_no_more_without_its_by_products():
