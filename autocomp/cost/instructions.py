@@ -64,8 +64,7 @@ def with_pads(d: Demand, tile: Mapping[str, int]) -> float:
     if d.roles.form != "map" or not d.grid or not d.extent[d.grid[-1]]:
         return 1.0
     lane = d.grid[-1]
-    run, block = min(tile.get(lane, d.extent[lane]), d.extent[lane]), BLOCK // min((p.element for p in d.pieces), default=2)
-    block = max(block, BLOCK // 2)
+    run, block = min(tile.get(lane, d.extent[lane]), d.extent[lane]), BLOCK // min((2, *(p.element for p in d.pieces)))
     return -(-run // block) * block / run
 
 

@@ -69,8 +69,7 @@ def packed(v: Transfers, name: str, r: Region, element: str, o: Operand) -> tupl
     (first, n), lane = found.rows[0], o.lane
     g = Geometry(found.outer, {lane: found.run}, v.g.block)
     places = _places(v, found, v.g.pitch(lane), size)
-    true = {**v.true, lane: v.true[lane] if v.true[first].isdigit() else f"{v.true[first]} * {found.run // n}"}
-    true[lane] = str(found.run) if v.true[first].isdigit() else true[lane]
+    true = {**v.true, lane: str(found.run) if v.true[first].isdigit() else f"{v.true[first]} * {found.run // n}"}
     with v.lying(g, true):
         if element == o.element:
             d = Operand(v.staged(v.frame, name, element, -(-g.elements("full", lane) // 32) * 32 * r.bytes), "full", lane, element=element)

@@ -23,11 +23,10 @@ from autocomp.frontends.torch.linear_algebra import _at, _checked, _numbers, _sa
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, I64
+from autocomp.ir.types import I64
 
 SWEEPS = 4  # and three for each doubling of n: two groups of equal values take the most, for others the last find nothing to turn
 LIBRARY = ("_linalg_eigh", "_linalg_svd", "linalg_pinv")  # under torch.compile torch's own stay, which are eager's to the sign
-EPS = {F32: 2.0**-23}  # of the type; of f64 2^-52
 
 
 class _Tournament:
@@ -68,7 +67,7 @@ class _Tournament:
         sign = op("where", op("lt", tau, zero), c.b.const(-1, dtype), one)
         sign = op("where", op("eq", tau, zero), c.array(self.side.astype(dtype.numpy)), sign)
         t = op("div", sign, op("add", op("abs", tau), op("sqrt", op("add", one, op("mul", tau, tau)))))
-        t = op("where", op("le", op("abs", twice), c.b.const(EPS.get(dtype, 2.0**-52) if absolute else 0, dtype)), zero, t)
+        t = op("where", op("le", op("abs", twice), c.b.const(dtype.eps if absolute else 0, dtype)), zero, t)
         cosine = op("rsqrt", op("add", one, op("mul", t, t)))
         s = op("mul", t, cosine)
         return s, op("div", s, op("add", one, cosine))
@@ -199,7 +198,7 @@ def _tolerance(c: Call, a: Node, largest: Node, atol: Any, rtol: Any) -> Node:
         return _at(x, c, -1) if x.type.rank else x
 
     least = column(0.0 if atol is None else atol)
-    times = column(max(m, n) * EPS.get(dtype, 2.0**-52) if rtol is None else rtol)
+    times = column(max(m, n) * dtype.eps if rtol is None else rtol)
     if rtol is None and atol is not None:
         times = c.op("where", c.op("gt", least, c.b.const(0, dtype)), c.b.const(0, dtype), times)
     return c.op("max", least, c.op("mul", times, largest))
