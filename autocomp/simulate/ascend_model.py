@@ -207,8 +207,7 @@ template <typename... P> int aclrtlaunch_{source.entry}(int blocks, void *, P...
   static_assert(sizeof...(P) == {n}, "arguments of {source.entry}");
   GM_ADDR a[] = {{(GM_ADDR)pointers...}};
   {started(source)}
-  for (auto &f : model::found) fprintf(stderr, "{source.entry}: %s\\n", f.c_str());
-  if (!model::found.empty()) exit(3);
+  if (model::told("{source.entry}")) exit(3);
   return 0;
 }}
 ''', encoding="utf-8")

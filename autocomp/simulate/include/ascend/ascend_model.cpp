@@ -1,36 +1,78 @@
 // What the stand-in does, apart from its headers: it is the same for all kernels and is compiled once.
 #include "kernel_operator.h"
 
+#include <cmath>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
 #define INSTANCE template
 #include "instances.h"
 
 namespace model {
-std::vector<Event> events[3];
+typedef std::map<int, long> Clock;  // pipe of a core (core * PIPES + pipe) -> works known to be finished
+struct Use {
+  const uint8_t *from, *to;
+  int pipe;
+  long time;
+  bool write;
+};
+constexpr size_t MOST_EVENTS = 400000;  // of a core; what comes later is not kept
+struct State : Core {  // what a core knows and holds
+  std::vector<Event> *events = nullptr;
+  const uint8_t *ub = nullptr;  // where unified buffer begins
+  int index = 0;
+  Clock known[PIPES];
+  long time[PIPES] = {};
+  std::map<int, Clock> flags;
+  std::vector<Use> uses;
+  std::map<int, std::vector<uint8_t>> memory;
+};
+struct Group {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::vector<Use> uses;  // of the memory through which cores hand tiles to each other; `pipe` is core * PIPES + pipe
+  bool ended = false;  // a core was stopped: nobody waits for it
+  int cores = 0;                // that have not come to their end
+  std::map<int, int> waits;     // core -> what it waits for, of `crossing`
+  std::map<int, std::vector<Clock>> crossing;  // core * 16 + flag
+};
+thread_local const Core *core = nullptr;
+thread_local State *state = nullptr;  // the same
+thread_local Group *group = nullptr;
+std::vector<Event> events[3];  // of the first group's cores
 std::mutex telling;
 std::set<std::string> found;
-std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;
+std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
+// All that are left wait for what nobody sets any more.
 bool stuck(Group &g) {
   if (!g.cores || long(g.waits.size()) < g.cores) return false;
   for (auto &w : g.waits)
     if (!g.crossing[w.second].empty()) return false;
   return true;
 }
-void note(int kind, int pipe, int key) {
-  if (core->events && core->events->size() < MOST_EVENTS) core->events->push_back({kind, pipe, key, called, 0, 0, 0, 0, 0, 0, -1});
+void note(int kind, int pipe, int key = 0) {
+  if (state->events && state->events->size() < MOST_EVENTS) state->events->push_back({kind, pipe, key, called, 0, 0, 0, 0, 0, 0, -1});
 }
 Event *at_work(int pipe) {
-  if (!core->events || core->events->empty() || core->events->size() >= MOST_EVENTS) return nullptr;
-  Event &e = core->events->back();
+  if (!state->events || state->events->empty() || state->events->size() >= MOST_EVENTS) return nullptr;
+  Event &e = state->events->back();
   return e.kind == WORK && e.pipe == pipe ? &e : nullptr;
 }
 void tell(const std::string &what) {
   std::lock_guard<std::mutex> hold(telling);
   if (found.size() < 20) found.insert(what);
 }
-void stop(const std::string &what) {
+void tell(const char *what) { tell(std::string(what)); }
+void leaves_its_type() { tell(std::string(called) + ": an integer leaves its type"); }
+[[noreturn]] void stop(const std::string &what) {
   tell(what);
   throw Stop();
 }
+void stop(const char *what) { stop(std::string(what)); }
 void within(const char *of, const char *name, long v, long low, long high) {
   if (v < low || v > high) stop(std::string(of) + ": " + name + " is " + std::to_string(v) + ", which is not in " + std::to_string(low) + ".." + std::to_string(high));
 }
@@ -48,7 +90,7 @@ const char *name(int pipe) {
   return names[pipe];
 }
 void start(pipe_t p) {
-  ++core->time[p];
+  ++state->time[p];
   note(WORK, p);
 }
 std::string clash(int was, bool wrote, pipe_t p, bool write) {
@@ -58,21 +100,21 @@ void touch(pipe_t p, const void *at, long bytes, bool write) {
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
   if (Event *e = at_work(p)) {
     e->near = p != PIPE_MTE1 ? std::max(e->near, bytes) : e->near + (write ? bytes : 0);
-    for (auto &m : core->memory)
+    for (auto &m : state->memory)
       if (write && from >= m.second.data() && from < m.second.data() + m.second.size()) e->place = m.first;
   }
   std::vector<Use> kept;
-  for (const Use &u : core->uses) {
+  for (const Use &u : state->uses) {
     if (u.from < to && from < u.to && (u.write || write)) {
-      const bool same = u.pipe == p && u.time == core->time[p];
-      if (!same && core->known[p][core->index * PIPES + u.pipe] < u.time)
+      const bool same = u.pipe == p && u.time == state->time[p];
+      if (!same && state->known[p][state->index * PIPES + u.pipe] < u.time)
         tell(clash(u.pipe, u.write, p, write) + " the same bytes unordered");
     }
     const bool covered = from <= u.from && u.to <= to && (write || (!u.write && u.pipe == p));
     if (!covered) kept.push_back(u);
   }
-  kept.push_back({from, to, p, core->time[p], write});
-  core->uses.swap(kept);
+  kept.push_back({from, to, p, state->time[p], write});
+  state->uses.swap(kept);
 }
 void shared(pipe_t p, const void *at, long bytes, bool write) {
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
@@ -92,31 +134,35 @@ void shared(pipe_t p, const void *at, long bytes, bool write) {
   begins(scratch);
   if (to > scratch_end) stop("a use behind the end of the scratch memory");
   std::lock_guard<std::mutex> hold(group->lock);
-  const int key = core->index * PIPES + p;
+  const int key = state->index * PIPES + p;
   std::vector<Use> kept;
   for (const Use &u : group->uses) {
-    const bool same = u.pipe == key && u.time == core->time[p];
-    if (u.from < to && from < u.to && (u.write || write) && !same && core->known[p][u.pipe] < u.time)
+    const bool same = u.pipe == key && u.time == state->time[p];
+    if (u.from < to && from < u.to && (u.write || write) && !same && state->known[p][u.pipe] < u.time)
       tell(clash(u.pipe, u.write, p, write) + " the same memory unordered");
     if (!(from <= u.from && u.to <= to && (write || (!u.write && u.pipe == key)))) kept.push_back(u);
   }
-  kept.push_back({from, to, key, core->time[p], write});
+  kept.push_back({from, to, key, state->time[p], write});
   group->uses.swap(kept);
 }
 Clock now(pipe_t p) {
-  Clock c = core->known[p];
-  c[core->index * PIPES + p] = core->time[p];
+  Clock c = state->known[p];
+  c[state->index * PIPES + p] = state->time[p];
   return c;
 }
 void learn(pipe_t p, const Clock &c) {
-  for (auto &e : c) core->known[p][e.first] = std::max(core->known[p][e.first], e.second);
+  for (auto &e : c) state->known[p][e.first] = std::max(state->known[p][e.first], e.second);
 }
 uint8_t *on_chip(TPosition p, uint32_t bytes) {
-  auto &m = core->memory[int(p)];
+  auto &m = state->memory[int(p)];
   m.assign(bytes + 1024, 0xff);
   uint8_t *base = m.data() + (1024 - (uintptr_t)m.data() % 1024) % 1024;
-  if (p == TPosition::VECCALC) core->ub = base;
+  if (p == TPosition::VECCALC) state->ub = base;
   return base;
+}
+bool lies_in(TPosition p, const void *at) {
+  const std::vector<uint8_t> &m = state->memory[int(p)];
+  return (const uint8_t *)at >= m.data() && (const uint8_t *)at < m.data() + m.size();
 }
 const pipe_t *ends(HardEvent e) {
   using E = HardEvent;
@@ -138,22 +184,22 @@ void barrier(pipe_t p) {
 void set_flag(HardEvent e, int id) {
   const int key = int(e) * 8 + id;
   note(SET, ends(e)[0], key);
-  if (core->flags.count(key)) tell("a flag is set twice");
-  core->flags[key] = now(ends(e)[0]);
+  if (state->flags.count(key)) tell("a flag is set twice");
+  state->flags[key] = now(ends(e)[0]);
 }
 void wait_flag(HardEvent e, int id) {
   const int key = int(e) * 8 + id;
   note(WAIT, ends(e)[1], key);
-  if (!core->flags.count(key)) return tell("a wait without a set");
-  learn(ends(e)[1], core->flags[key]);
-  core->flags.erase(key);
+  if (!state->flags.count(key)) return tell("a wait without a set");
+  learn(ends(e)[1], state->flags[key]);
+  state->flags.erase(key);
 }
 void set_cross_flag(pipe_t p, int id) {
   std::lock_guard<std::mutex> hold(group->lock);
   for (int to = 0; to < 3; ++to)  // core 0 is the cube core: it reaches both vector cores, each of these reaches it
-    if ((to == 0) != core->cube) {
-      const int key = (core->cube ? to : 2 + core->index) * 16 + id;
-      if (to == (core->cube ? to : 0)) note(CROSS_SET, p, key);
+    if ((to == 0) != state->cube) {
+      const int key = (state->cube ? to : 2 + state->index) * 16 + id;
+      if (to == (state->cube ? to : 0)) note(CROSS_SET, p, key);
       auto &sets = group->crossing[key];
       sets.push_back(now(p));
       if (sets.size() > 15) tell("a cross-core flag counts beyond 15");
@@ -162,20 +208,20 @@ void set_cross_flag(pipe_t p, int id) {
 }
 void CrossCoreWaitFlag(int id) {
   std::unique_lock<std::mutex> hold(model::group->lock);
-  const std::vector<int> from = model::core->cube ? std::vector<int>{3, 4} : std::vector<int>{model::core->index};
+  const std::vector<int> from = model::state->cube ? std::vector<int>{3, 4} : std::vector<int>{model::state->index};
   for (int f : from) {
     note(CROSS_WAIT, PIPE_ALL, f * 16 + id);
     auto &sets = model::group->crossing[f * 16 + id];
     model::Group &g = *model::group;
     while (sets.empty() && !g.ended) {
-      g.waits[model::core->index] = f * 16 + id;
+      g.waits[model::state->index] = f * 16 + id;
       if (model::stuck(g)) {
         g.ended = true;
         g.changed.notify_all();
         model::stop("a core waits for ever");
       }
       g.changed.wait(hold);
-      g.waits.erase(model::core->index);
+      g.waits.erase(model::state->index);
     }
     if (sets.empty()) throw model::Stop();
     for (int p = 0; p < PIPES; ++p) model::learn(pipe_t(p), sets.front());
@@ -191,8 +237,8 @@ void banked(long repeats, std::initializer_list<Blocks> reads, Blocks write) {
   Event *e = at_work(PIPE_V);
   if (!e) return;
   e->amount = repeats;
-  if (!core->ub) return;
-  const uint8_t *ub = core->ub;
+  if (!state->ub) return;
+  const uint8_t *ub = state->ub;
   auto block = [ub](const Blocks &b, long r, long i) { return ((const uint8_t *)b.at - ub) / block_bytes + r * b.rep + i * b.blk; };
   auto bank = [](long b) { return b % groups + b / (groups * bank_rows) * groups; };
   for (long r = 0; r < repeats; ++r) {
@@ -321,11 +367,11 @@ void LoadDataWithTranspose(const LocalTensor<float> &d, const LocalTensor<float>
         }
     }
 }
-void run(Core c, Group *g, const std::function<void()> &kernel) {
-  core = &c;
+void run(State c, Group *g, void (*kernel)(const void *of), const void *of) {
+  core = state = &c;
   group = g;
   try {
-    kernel();
+    kernel(of);
     if (!c.flags.empty()) tell("a flag is left set");
     std::lock_guard<std::mutex> hold(g->lock);
     --g->cores;
@@ -340,7 +386,7 @@ void run(Core c, Group *g, const std::function<void()> &kernel) {
     g->changed.notify_all();
   }
 }
-void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const std::function<void()> &kernel) {
+void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, void (*kernel)(const void *of), const void *of) {
   found.clear();
   for (auto &e : events) e.clear();
   scratch = (const uint8_t *)memory;
@@ -350,14 +396,14 @@ void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, c
     std::vector<std::thread> cores;
     g.cores = mixed ? 3 : 1;
     for (int i = 0; i < (mixed ? 3 : 1); ++i) {
-      Core c;
+      State c;
       c.blocks = blocks;
       c.cube = mixed ? i == 0 : cube;
       c.index = i;
       c.events = b ? nullptr : &events[i];
       c.sub = mixed && i ? i - 1 : 0;
       c.block = mixed && i ? b * 2 + c.sub : b;
-      cores.emplace_back(run, c, &g, kernel);
+      cores.emplace_back(run, c, &g, kernel, of);
     }
     for (auto &t : cores) t.join();
     for (auto &f : g.crossing)
@@ -370,6 +416,10 @@ const char *said() {
   all.clear();
   for (auto &f : found) all += f + "\n";
   return all.c_str();
+}
+bool told(const char *of) {
+  for (auto &f : found) fprintf(stderr, "%s: %s\n", of, f.c_str());
+  return !found.empty();
 }
 }  // namespace model
 

@@ -5,20 +5,13 @@
 // alignment, waits that never end, flags set twice and flags left set. Memory on chip starts as NaN.
 // Bank conflicts of unified buffer are counted, as they are slow and not wrong. What the first group of cores does is kept in order (`Event`).
 // What does not depend on a kernel is in ascend_model.cpp, which is compiled once: a kernel's build has its own text and the templates it uses.
+// This header is read for each kernel, and most of that time was the standard library's: what needs strings, locks or <cmath> stands there.
 // What it cannot show: rounding of the hardware's functions, the compiler's own rules.
 #pragma once
-#include <cmath>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <limits>
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -33,7 +26,7 @@ struct bfloat16_t {
   bfloat16_t(float f) {
     uint32_t u;
     memcpy(&u, &f, 4);
-    bits = std::isnan(f) ? 0x7fc0 : uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+    bits = f != f ? 0x7fc0 : uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
   }
   operator float() const {
     const uint32_t u = uint32_t(bits) << 16;
@@ -50,14 +43,6 @@ enum { KERNEL_TYPE_AIV_ONLY, KERNEL_TYPE_AIC_ONLY, KERNEL_TYPE_MIX_AIC_1_2, KERN
 enum { CFG_NZ, CFG_ROW_MAJOR };
 
 namespace model {
-typedef std::map<int, long> Clock;  // pipe of a core (core * PIPES + pipe) -> works known to be finished
-
-struct Use {
-  const uint8_t *from, *to;
-  int pipe;
-  long time;
-  bool write;
-};
 struct Event {  // what a core of the first group does, in the order in which it says so
   int kind, pipe, key;  // a work; a flag set and waited for; the same between cores; a pipe's barrier. key: which flag
   const char *name;     // of the call
@@ -67,40 +52,18 @@ struct Event {  // what a core of the first group does, in the order in which it
   int place;            // TPosition that a copy on chip writes to
 };
 enum { WORK, SET, WAIT, CROSS_SET, CROSS_WAIT, BARRIER };
-constexpr size_t MOST_EVENTS = 400000;  // of a core; what comes later is not kept
-struct Core {
-  std::vector<Event> *events = nullptr;
-  const uint8_t *ub = nullptr;  // where unified buffer begins
+struct Core {  // which one runs
   bool cube = false;
-  int block = 0, sub = 0, blocks = 1, index = 0;
-  Clock known[PIPES];
-  long time[PIPES] = {};
-  std::map<int, Clock> flags;
-  std::vector<Use> uses;
-  std::map<int, std::vector<uint8_t>> memory;
+  int block = 0, sub = 0, blocks = 1;
 };
-struct Group {
-  std::mutex lock;
-  std::condition_variable changed;
-  std::vector<Use> uses;  // of the memory through which cores hand tiles to each other; `pipe` is core * PIPES + pipe
-  bool ended = false;  // a core was stopped: nobody waits for it
-  int cores = 0;                // that have not come to their end
-  std::map<int, int> waits;     // core -> what it waits for, of `crossing`
-  std::map<int, std::vector<Clock>> crossing;  // core * 16 + flag
-};
-bool stuck(Group &g); // all that are left wait for what nobody sets any more
-inline thread_local Core *core = nullptr;
+extern thread_local const Core *core;
 inline thread_local const char *called = "";  // the function of the interface that runs
-extern std::vector<Event> events[3];          // of the first group's cores
-void note(int kind, int pipe, int key = 0);
 Event *at_work(int pipe);  // the work that a pipe has just begun, where it is kept
-inline thread_local Group *group = nullptr;
-extern std::mutex telling;
-extern std::set<std::string> found;
-void tell(const std::string &what);
+void tell(const char *what);
 const char *said();  // what was told, a line each
+bool told(const char *of);  // whether anything was: its lines go to stderr, each behind the kernel that it is told of
 struct Stop {};  // what a core cannot do ends it: nothing is read or written behind the end of anything
-[[noreturn]] void stop(const std::string &what);
+[[noreturn]] void stop(const char *what);
 // A number that the interface takes: one outside of its range is told, never cut.
 void within(const char *of, const char *name, long v, long low, long high);
 void whole(const char *of, const char *name, long v, long unit);
@@ -122,16 +85,11 @@ template <typename T, typename... A> constexpr bool one_of = (std::is_same<T, A>
 struct Step {  // of a call: a work on a pipe (`from` equals `to`), or a flag that the library itself passes
   pipe_t from, to;
 };
-const char *name(int pipe);
-extern std::vector<std::pair<const uint8_t *, const uint8_t *>> allowed;  // the tensors in memory; none: not known
 inline long behind = 0;  // bytes behind each of them that may be read; more than 0: what fills its last block may be written
 inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
 void start(pipe_t p);
-std::string clash(int was, bool wrote, pipe_t p, bool write);
 void touch(pipe_t p, const void *at, long bytes, bool write); // a use by the work that `start` began
 void shared(pipe_t p, const void *at, long bytes, bool write);  // a use of memory; only what cores share is followed
-Clock now(pipe_t p);
-void learn(pipe_t p, const Clock &c);
 }  // namespace model
 
 #define ASCEND_IS_AIC (model::core->cube)
@@ -141,6 +99,7 @@ void learn(pipe_t p, const Clock &c);
 
 namespace model {
 uint8_t *on_chip(AscendC::TPosition p, uint32_t bytes);  // its memory, full of NaN
+bool lies_in(AscendC::TPosition p, const void *at);
 }
 
 namespace AscendC {
@@ -264,8 +223,9 @@ inline long repeats_of(long bytes) { return (bytes + repeat - 1) / repeat; }
 // ---- vector instructions
 // Integers are computed with 64 bits. No public page says whether the vector unit wraps or saturates: a result outside of its type is told.
 template <typename T> using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, float>;
+void leaves_its_type();
 template <typename T> T narrowed(Wide<T> x) {
-  if (std::is_integral_v<T> && x != Wide<T>(T(x))) tell(std::string(called) + ": an integer leaves its type");
+  if (std::is_integral_v<T> && x != Wide<T>(T(x))) leaves_its_type();
   return T(x);
 }
 // Special functions and reductions of blocks take another number of clocks a repeat of halves: the call says what it is of.
@@ -339,10 +299,10 @@ void strided(const LocalTensor<T> &d, const LocalTensor<T> &a, const LocalTensor
          const BinaryRepeatParams &p) {                                                                                       \
     strided(d, x, y, mask, repeat, p, [](auto a, auto b, auto) { return decltype(a)(E); });                                              \
   }
-UNARY(Exp, std::exp(a))
-UNARY(Ln, std::log(a))
-UNARY(Sqrt, std::sqrt(a))
-UNARY(Abs, std::fabs(a))
+UNARY(Exp, __builtin_expf(a))
+UNARY(Ln, __builtin_logf(a))
+UNARY(Sqrt, __builtin_sqrtf(a))
+UNARY(Abs, __builtin_fabsf(a))
 UNARY(Relu, a > 0 ? a : 0)
 SCALAR(Adds, a + b)
 SCALAR(Muls, a *b)
@@ -404,11 +364,11 @@ template <typename T> void Duplicate(const LocalTensor<T> &d, T v, const uint64_
     }
 }
 inline float whole_number(float x, RoundMode m) {
-  return m == RoundMode::CAST_FLOOR ? std::floor(x) : m == RoundMode::CAST_CEIL ? std::ceil(x) : m == RoundMode::CAST_TRUNC ? std::trunc(x) : std::nearbyint(x);
+  return m == RoundMode::CAST_FLOOR ? __builtin_floorf(x) : m == RoundMode::CAST_CEIL ? __builtin_ceilf(x) : m == RoundMode::CAST_TRUNC ? __builtin_truncf(x) : __builtin_nearbyintf(x);
 }
 template <typename D> D saturated(float x) {
   const double low = double(std::numeric_limits<D>::min()), high = double(std::numeric_limits<D>::max());
-  return std::isnan(x) ? D(0) : x <= low ? std::numeric_limits<D>::min() : x >= high ? std::numeric_limits<D>::max() : D(x);
+  return x != x ? D(0) : x <= low ? std::numeric_limits<D>::min() : x >= high ? std::numeric_limits<D>::max() : D(x);
 }
 template <typename D, typename S> void Cast(const LocalTensor<D> &d, const LocalTensor<S> &s, RoundMode mode, uint32_t n) {
   model::start(PIPE_V);
@@ -496,7 +456,7 @@ void block_reduce(const LocalTensor<T> &d, const LocalTensor<T> &s, int32_t repe
     out(PIPE_V, d[r * dstRep * 8], 8, 8 * sizeof(T));
   }
   banked(repeat, {{s.at, srcBlk, srcRep}}, {d.at, 0, sizeof(T) == 4 ? dstRep : 0});
-  std::vector<T> found(repeat * 8, T(NAN));  // of blocks without an element of the mask: nobody says
+  std::vector<T> found(repeat * 8, T(__builtin_nanf("")));  // of blocks without an element of the mask: nobody says
   for (int32_t r = 0; r < repeat; ++r)
     for (int32_t i = 0; i < mask; ++i) {
       const T v = s.at[r * srcRep * each_block + i];
@@ -512,8 +472,8 @@ void block_reduce(const LocalTensor<T> &d, const LocalTensor<T> &s, int32_t repe
     block_reduce(d, s, repeat, mask, dstRep, srcBlk, srcRep, [](float a, float b) { return E; });                                                 \
   }
 BLOCKS(BlockReduceSum, a + b)
-BLOCKS(BlockReduceMax, std::isnan(a) || a > b ? a : b)
-BLOCKS(BlockReduceMin, std::isnan(a) || a < b ? a : b)
+BLOCKS(BlockReduceMax, a != a || a > b ? a : b)
+BLOCKS(BlockReduceMin, a != a || a < b ? a : b)
 template <typename T> void Brcb(const LocalTensor<T> &d, const LocalTensor<T> &s, uint8_t repeat, const BrcbRepeatParams &p) {
   model::start(PIPE_V);
   constexpr long of = block / sizeof(T);
@@ -633,8 +593,7 @@ inline void SetFmatrix(long l1H, long l1W, const uint8_t (&padList)[4], FmatrixM
 // Places x channels of an image of one line seen through a window of one place: a matrix. L0A has it as it is or turned, L0B turned.
 template <typename T> void LoadData(const LocalTensor<T> &d, const LocalTensor<T> &s, const LoadData3DParamsV2Pro &p) {
   const long c0 = 32 / sizeof(T), places = p.extConfig >> 16 & 0xffff, channels = p.extConfig & 0xffff;
-  const std::vector<uint8_t> &l0b = core->memory[int(TPosition::B2)];
-  const bool right = (const uint8_t *)d.at >= l0b.data() && (const uint8_t *)d.at < l0b.data() + l0b.size(), turn = p.enTranspose || right;
+  const bool right = lies_in(TPosition::B2, d.at), turn = p.enTranspose || right;
   if (p.extConfig >> 32 || p.filterConfig != 0x10101010101 || p.channelSize != channels || p.fMatrixCtrl || p.enSmallK || channels % c0 || places % 16)
     tell("LoadData: a window or a part of an image that the model has not");
   if (places > image_rows) tell("LoadData: more places than the image has");
@@ -705,7 +664,9 @@ template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d
 #undef INSTANCE
 
 namespace model {
-void run(Core c, Group *g, const std::function<void()> &kernel);
-// blocks: cores of a kernel for one kind of cores, or groups of one cube core and two vector cores
-void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const std::function<void()> &kernel);
+// blocks: cores of a kernel for one kind of cores, or groups of one cube core and two vector cores. kernel: called with `of`
+void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, void (*kernel)(const void *of), const void *of);
+template <typename F> void launch(int blocks, bool mixed, bool cube, const void *memory, long bytes, const F &kernel) {
+  launch(blocks, mixed, cube, memory, bytes, [](const void *of) { (*(const F *)of)(); }, &kernel);
+}
 }  // namespace model
