@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf, prod
 
 from autocomp.cost.derived import constant
@@ -89,6 +90,7 @@ def names_of(root: Expr) -> frozenset[str]:
     return frozenset(out)
 
 
+@lru_cache(maxsize=1024)
 def roles_of(k: Kernel) -> Roles:
     """Roles of the largest contraction; of the reductions where there is none."""
     nodes = list(postorder(*(s.value for s in k.stores)))

@@ -68,6 +68,9 @@ def _placed(body: tuple[Any, ...], state: State, agents: str) -> tuple[tuple[Any
     """The statements with what orders them, and the state behind them; `state` is that in front of them, and is changed."""
     out: list[Any] = []
     for i, n in enumerate(body):
+        if isinstance(n, Work) and n.agent != agents:  # another pipe's: most of them, and nothing here is theirs
+            out.append(n)
+            continue
         if isinstance(n, BLOCKS):
             block, state = _block(n, state, agents)
             out.append(block)
