@@ -2,7 +2,7 @@
 
 /*
  * cumsum: cumsum
- * schedule: tile i0 2 | threads 128 | scan
+ * schedule: tile i0 2 | threads 128 | scan | peel_tail
  * predicted: 3.44 us, bound by latency, 1% of the roofline
  * rule: tiling/gpu-scan: the schedule
  *
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(128) k_cumsum(const float *__restri
   float s[5];
   #pragma unroll
   for (int q = 0; q < 5; ++q) {
-    ac_load_where<1>(&in0_t[q], (i0_b + i0_t < 9) & (i1_t + q * 64 < 301), in0 + (i0_b + i0_t)*301 + (i1_t + q * 64), 0.0f);
+    ac_load_where<1>(&in0_t[q], (i0_b + i0_t < 9) & ((q < 4 || i1_t + q * 64 < 301)), in0 + (i0_b + i0_t)*301 + (i1_t + q * 64), 0.0f);
   }
   float sum2[5], front[5];
   #pragma unroll
@@ -115,6 +115,6 @@ extern "C" __global__ void __launch_bounds__(128) k_cumsum(const float *__restri
   }
   #pragma unroll
   for (int q = 0; q < 5; ++q) {
-    if ((i0_b + i0_t < 9) & (i1_t + q * 64 < 301)) ac_store<1>(out0 + (i0_b + i0_t)*301 + (i1_t + q * 64), &s[q]);
+    if ((i0_b + i0_t < 9) & ((q < 4 || i1_t + q * 64 < 301))) ac_store<1>(out0 + (i0_b + i0_t)*301 + (i1_t + q * 64), &s[q]);
   }
 }
