@@ -89,6 +89,10 @@ def _function(f: Function, form: Form) -> Iterator[str]:
     for t in names if "types" in f.row else ():
         allowed = ", ".join(f.row["types"][t])
         yield f'  static_assert(model::one_of<{t}, {allowed}>, "{f.name} has no form for elements of this type");'
+    for chip, lacks in f.row.get("lacks", {}).items():
+        for t, absent in lacks.items():
+            known = f"{CHIP} != {chip} || !model::one_of<{t}, {', '.join(absent)}>"
+            yield f'  static_assert({known}, "{f.name} of {chip} has no form for elements of this type");'
     limits, whole, align = (f.row.get(k, {}) for k in ("limits", "whole", "align"))
     if "conversions" in f.row:
         yield from _conversions(f)

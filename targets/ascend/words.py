@@ -108,9 +108,11 @@ def compared(v: VectorCore, a: Operand, b: Operand, mode: str) -> Operand:
     """A bit an element."""
     xs = _alike(v, [a, b])
     kind, lane = xs[0].kind, xs[0].lane
-    mask, t = mask_of(v, kind, lane), v.temporary(kind, lane, element=WORD)
-    v.v([f"ac_{mode}({', '.join(o.name for o in (mask, *xs, t))}, {v.g.compared(kind, lane)});"], tuple(xs), mask, t)
-    v.release(t)
+    mask = mask_of(v, kind, lane)
+    temps = [v.temporary(kind, lane, element=WORD) for _ in range(1 if v.shifts else 2)]
+    v.v([f"ac_{mode}({', '.join(o.name for o in (mask, *xs, *temps))}, {v.g.compared(kind, lane)});"], tuple(xs), mask, *temps)
+    for t in temps:
+        v.release(t)
     _free(v, xs, [a, b])
     return mask
 

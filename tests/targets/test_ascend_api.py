@@ -13,7 +13,7 @@ from autocomp.targets.ascend.target import own_names
 from autocomp.targets.ascend.toolchain import headers
 
 import autocomp
-from autocomp.errors import UnsupportedOp
+from autocomp.errors import BuildError, UnsupportedOp
 from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, INCLUDE, AscendExecutor, ModelFailure
 from tests.helpers.device_graphs import GRAPHS, graph
@@ -85,6 +85,18 @@ def test_other_architectures_have_other_names():
     with pytest.raises(UnsupportedOp, match=r"SetFmatrix is not in .* 3510 \(950PR"):
         check(headers()["autocomp_ascend_cube.h"], api("3510"), own_names())
     check(headers()["autocomp_ascend.h"], api("3510"), own_names())
+
+
+@needs_compiler
+def test_types_that_an_architecture_lacks_are_not_compiled(tmp_path):
+    """Headers that compare words as 910B does, for a 310P, whose library has comparisons of floats alone."""
+    edit = Edit("CompareScalar(m, AC_FLOAT(t), 0.0f, CMPMODE::EQ, n);", "Compare(m, a, b, CMPMODE::EQ, n);")
+    text = graph({"a": "i32[9, 40]", "b": "i32[9, 40]"}, "%0 = gt(a, b)")
+    program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+    program.executor = AscendExecutor(program, tmp_path, blocks=1, edit_header=edit)
+    with pytest.raises(BuildError, match="Compare of 2002 has no form for elements of this type"):
+        program.verify(seed=1)
+    assert edit.found
 
 
 def test_a_kernel_with_a_name_that_is_not_in_the_table_is_not_printed(monkeypatch):

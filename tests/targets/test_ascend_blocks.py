@@ -113,6 +113,23 @@ def test_words_wrap_where_no_unit_shifts_them(tmp_path):
         np.testing.assert_array_equal(got[f"o{i}"], want[f"o{i}"], err_msg=fn)
 
 
+@needs_compiler
+def test_words_are_compared_where_no_instruction_compares_them(tmp_path):
+    """Equal, one apart, far apart and at the ends of their type: no difference of two may leave it."""
+    modes = ("lt", "le", "gt", "ge", "eq", "ne")
+    lines = [f"%{i} = {fn}(x, y)" for i, fn in enumerate(modes)]
+    text = "\n".join(["graph g", "input x: i32[23, 83]", "input y: i32[23, 83]", *lines, *(f"output o{i} = %{i}" for i in range(6)), ""])
+    draw = np.random.default_rng(fresh.seed())
+    x, y = (draw.integers(-(2**31), 2**31, 1909).astype("i4") for _ in range(2))
+    y[:900] = x[:900] ^ draw.integers(0, 2, 900)
+    x[900:1300], y[900:1300] = (p.ravel() for p in np.meshgrid(ENDS, ENDS))
+    feed = {"x": x.reshape(23, 83), "y": y.reshape(23, 83)}
+    program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+    got, want = AscendExecutor(program, tmp_path, blocks=2).run(feed), evaluate(program.graph, feed)
+    for i, fn in enumerate(modes):
+        np.testing.assert_array_equal(got[f"o{i}"], want[f"o{i}"], err_msg=fn)
+
+
 # Sums of words along rows and down columns, indices of 64 bits, tiles that are turned, columns that integers name, steps along a row.
 MADE = ("reduce_sum(w, axes=[{axis}])", "reduce_prod(w, axes=[0])", "reduce_argmax(x, axes=[1])", "transpose(x, perm=[1, 0])",
         "transpose(b, perm=[1, 0])", "cumsum(w, axis=0)", "slice(x, starts=[0, 1], limits=[{m}, {n}], steps=[1, 3])")  # fmt: skip

@@ -305,18 +305,43 @@ AC_FN ac_divided(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32
 AC_DIVISION(ac_floordiv_i32, AC_QUOTIENT)
 AC_DIVISION(ac_mod_i32, AC_REMAINDER)
 
-// A bit an element, of integers that are equal alone: m = (a == b), a >= b where a is the larger of both. t: as many integers.
+// A bit an element, of integers that are equal alone: m = (a == b), a >= b where a is the larger of both. t: as many integers. A 310P compares
+// none: there bits that differ, no 0 in single precision either, make it; u: as many integers.
 AC_FN ac_not(const LocalTensor<uint8_t> &m, uint32_t n) { Not(m.ReinterpretCast<uint16_t>(), m.ReinterpretCast<uint16_t>(), n / 16); }
-AC_FN ac_EQ(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &, uint32_t n) { Compare(m, a, b, CMPMODE::EQ, n); }
-AC_FN ac_GE(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, uint32_t n) {
+#if __NPU_ARCH__ == 2002
+#define AC_BESIDE const ac_i32 &u,
+#define AC_WITH u,
+#define AC_SHORT(x) x.ReinterpretCast<uint16_t>()
+AC_FN ac_same(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, const ac_i32 &u, uint32_t n) {
+  Or(AC_SHORT(u), AC_SHORT(a), AC_SHORT(b), 2 * n);
+  AC_V;
+  And(AC_SHORT(t), AC_SHORT(a), AC_SHORT(b), 2 * n);
+  AC_V;
+  Not(AC_SHORT(t), AC_SHORT(t), 2 * n);
+  AC_V;
+  And(AC_SHORT(u), AC_SHORT(u), AC_SHORT(t), 2 * n);
+  AC_V;
+  Cast(AC_FLOAT(t), u, RoundMode::CAST_NONE, n);
+  AC_V;
+  CompareScalar(m, AC_FLOAT(t), 0.0f, CMPMODE::EQ, n);
+}
+#else
+#define AC_BESIDE
+#define AC_WITH
+AC_FN ac_same(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &, uint32_t n) { Compare(m, a, b, CMPMODE::EQ, n); }
+#endif
+AC_FN ac_EQ(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, AC_BESIDE uint32_t n) { ac_same(m, a, b, t, AC_WITH n); }
+AC_FN ac_GE(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, AC_BESIDE uint32_t n) {
   Max(t, a, b, n);
   AC_V;
-  Compare(m, t, a, CMPMODE::EQ, n);
+  ac_same(m, t, a, t, AC_WITH n);
 }
-AC_FN ac_LE(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, uint32_t n) { ac_GE(m, b, a, t, n); }
+AC_FN ac_LE(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, AC_BESIDE uint32_t n) {
+  ac_GE(m, b, a, t, AC_WITH n);
+}
 #define AC_OPPOSITE(name, of)                                                                                                             \
-  AC_FN name(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, uint32_t n) {                              \
-    of(m, a, b, t, n);                                                                                                                    \
+  AC_FN name(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, AC_BESIDE uint32_t n) {                    \
+    of(m, a, b, t, AC_WITH n);                                                                                                            \
     AC_V;                                                                                                                                 \
     ac_not(m, n);                                                                                                                         \
   }

@@ -312,8 +312,19 @@ void And(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTenso
   model::And(dst, src0, src1, int32_t(count));
 }
 template <typename T>
+void Or(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int64_t count) {
+  static_assert(model::one_of<T, int16_t, uint16_t>, "Or has no form for elements of this type");
+  model::called = "Or";
+  model::aligned("Or", "dst", dst.at, 32);
+  model::aligned("Or", "src0", src0.at, 32);
+  model::aligned("Or", "src1", src1.at, 32);
+  model::within("Or", "count", count, -2147483648, 2147483647);
+  model::Or(dst, src0, src1, int32_t(count));
+}
+template <typename T>
 void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
+  static_assert(MODEL_CHIP != 2002 || !model::one_of<T, bfloat16_t>, "Duplicate of 2002 has no form for elements of this type");
   model::called = "Duplicate";
   model::aligned("Duplicate", "dst", dst.at, 32);
   model::within("Duplicate", "count", count, -2147483648, 2147483647);
@@ -322,6 +333,7 @@ void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, int64_t count) {
 template <typename T>
 void Duplicate(const LocalTensor<T> &dst, const T &scalarValue, uint64_t (&mask)[2], int64_t repeatTime, int64_t dstBlockStride, int64_t dstRepeatStride) {
   static_assert(model::one_of<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>, "Duplicate has no form for elements of this type");
+  static_assert(MODEL_CHIP != 2002 || !model::one_of<T, bfloat16_t>, "Duplicate of 2002 has no form for elements of this type");
   model::called = "Duplicate";
   model::aligned("Duplicate", "dst", dst.at, 32);
   model::within("Duplicate", "repeatTime", repeatTime, 0, 255);
@@ -419,6 +431,7 @@ template <typename T, typename U>
 void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE cmpMode, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "Compare has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "Compare has no form for elements of this type");
+  static_assert(MODEL_CHIP != 2002 || !model::one_of<T, int32_t>, "Compare of 2002 has no form for elements of this type");
   model::called = "Compare";
   if (std::is_same_v<T, int32_t> && cmpMode != CMPMODE::EQ) model::tell("Compare: a comparison that elements of this type lack");
   model::aligned("Compare", "dst", dst.at, 32);
@@ -432,6 +445,7 @@ template <typename T, typename U>
 void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1Scalar, CMPMODE cmpMode, int64_t count) {
   static_assert(model::one_of<T, half, float, int32_t>, "CompareScalar has no form for elements of this type");
   static_assert(model::one_of<U, uint8_t, int8_t>, "CompareScalar has no form for elements of this type");
+  static_assert(MODEL_CHIP != 2002 || !model::one_of<T, int32_t>, "CompareScalar of 2002 has no form for elements of this type");
   model::called = "CompareScalar";
   if (std::is_same_v<T, int32_t> && cmpMode != CMPMODE::EQ) model::tell("CompareScalar: a comparison that elements of this type lack");
   model::aligned("CompareScalar", "dst", dst.at, 32);
@@ -689,6 +703,8 @@ void Mmad(const LocalTensor<T> &dst, const LocalTensor<U> &fm, const LocalTensor
   static_assert(model::one_of<T, float, int32_t>, "Mmad has no form for elements of this type");
   static_assert(model::one_of<U, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
   static_assert(model::one_of<S, half, bfloat16_t, float, int8_t>, "Mmad has no form for elements of this type");
+  static_assert(MODEL_CHIP != 2002 || !model::one_of<U, bfloat16_t, float>, "Mmad of 2002 has no form for elements of this type");
+  static_assert(MODEL_CHIP != 2002 || !model::one_of<S, bfloat16_t, float>, "Mmad of 2002 has no form for elements of this type");
   model::called = "Mmad";
   model::aligned("Mmad", "dst", dst.at, 1024);
   model::aligned("Mmad", "fm", fm.at, 512);

@@ -345,6 +345,14 @@ template <typename T> void And(const LocalTensor<T> &d, const LocalTensor<T> &x,
   banked(repeats_of(n * sizeof(T)), {{x.at}, {y.at}}, {d.at});
   for (uint32_t i = 0; i < n; ++i) d.at[i] = T(x.at[i] & y.at[i]);
 }
+template <typename T> void Or(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint32_t n) {
+  model::start(PIPE_V);
+  in(PIPE_V, x, n);
+  in(PIPE_V, y, n);
+  out(PIPE_V, d, n);
+  banked(repeats_of(n * sizeof(T)), {{x.at}, {y.at}}, {d.at});
+  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(x.at[i] | y.at[i]);
+}
 template <typename T> void Duplicate(const LocalTensor<T> &d, T v, uint32_t n) {
   model::start(PIPE_V);
   out(PIPE_V, d, n);
