@@ -71,7 +71,7 @@ class Demand:
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
-    `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
+    `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`, `matched`,
     `folds`, `sums`, `rows`: as in `Operations`."""
 
     roles: Roles
@@ -97,6 +97,7 @@ class Demand:
     calls: float = 0.0
     beside: float = 0.0
     rounded: tuple[float, float] = (0.0, 0.0)
+    matched: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
     sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
@@ -171,7 +172,7 @@ def demand_of(k: Kernel) -> Demand:
                   _pieces(k, nodes, moved, roles), odd, tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
-                  steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded,
+                  steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, matched=x.matched,
                   folds=x.folds, sums=x.sums, rows=x.rows)  # fmt: skip
 
 

@@ -78,6 +78,8 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Join
     calls += 0 if d.rows[1] else d.sums * of["word_steps"]  # which rows are meant the scalar unit computes
     if "rounds_by_sums" in chip.features:
         elements, calls = elements + of["rounded_by_sums"] * d.rounded[0], calls + of["rounded_by_sums"] * d.rounded[1]
+    if "compares_bits" in chip.features:
+        elements, calls = elements + of["compared_by_bits"] * d.matched[0], calls + of["compared_by_bits"] * d.matched[1]
     if d.looked_up and d.grid:  # an instruction looks up elements of one row
         calls += prod(size(x) for x in d.grid[:-1])
     several = sum(size(x) > 1 for x in d.grid[:-1]) > 1  # axes of rows, whose indices are quotients of a row's number

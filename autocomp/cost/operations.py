@@ -23,7 +23,7 @@ class Operations:
     factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
     `special`, in those of an exponential, where no unit computes them; `calls`: instructions of a vector unit for a tile, by maps and
     folds; `beside`: elements of those by which it makes functions; `rounded`: elements that become whole numbers, and how often a tile
-    does; `folds`: words that sums take; `sums`: of words, element by element, a tile; `rows`: those that integers name, and
+    does; `matched`: the same of words that are compared; `folds`: words that sums take; `sums`: of words, element by element, a tile; `rows`: those that integers name, and
     the axis along them."""
 
     vector: float = 0.0
@@ -38,6 +38,7 @@ class Operations:
     calls: float = 0.0
     beside: float = 0.0
     rounded: tuple[float, float] = (0.0, 0.0)
+    matched: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
     sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
@@ -90,6 +91,8 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     out.calls, out.beside = out.calls + calls, out.beside + points * (calls - (unit != "free"))
     times = _roundings(e)
     out.rounded = out.rounded[0] + points * times, out.rounded[1] + times
+    if e.dtype == BOOL and len(e.operands) == 2 and e.operands[0].dtype == I32:
+        out.matched = out.matched[0] + points, out.matched[1] + 1
     out.steps += special * (_steps(e) / SCALAR["exp"].steps)
     sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "neg", "abs")
     sums = constant("word_product") if e.fn == "mul" else sums

@@ -208,6 +208,15 @@ def test_roundings_by_sums_have_a_price():
     assert priced("%0 = floor(a)") > 3 * priced("%0 = neg(a)") and priced("%0 = floor(a)") > 1.3 * priced("%0 = round(a)")
 
 
+def test_comparisons_of_bits_have_a_price():
+    text = graph({"a": "i32[512, 512]", "b": "i32[512, 512]"}, "%0 = gt(a, b)")
+    program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+    (call,), chip = program.calls.calls, program.target.chip
+    other = replace(chip, features=tuple(f for f in chip.features if f != "compares_bits"))
+    by_bits, by_words = (dict(estimate(call.kernel, Schedule.make({"i0": 512}), c).parts)["vector unit"] for c in (chip, other))
+    assert by_bits > 1.5 * by_words
+
+
 # Results that cores share by whole blocks: integers, floats of 16 bits, turned tiles, running sums.
 ELEMENTS = """graph g
 input a: i64[7, 13]
