@@ -71,8 +71,8 @@ class Demand:
     f32 over all tiles and the axes that they vary with; `windows`: what those of a reduction read; `carries`: a row's chunks pass by once,
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
-    `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`, `matched`,
-    `folds`, `sums`, `rows`: as in `Operations`."""
+    `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
+    `matched`, `folds`, `sums`, `rows`: as in `Operations`."""
 
     roles: Roles
     work: Work

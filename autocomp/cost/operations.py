@@ -23,8 +23,8 @@ class Operations:
     factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
     `special`, in those of an exponential, where no unit computes them; `calls`: instructions of a vector unit for a tile, by maps and
     folds; `beside`: elements of those by which it makes functions; `rounded`: elements that become whole numbers, and how often a tile
-    does; `matched`: the same of words that are compared; `folds`: words that sums take; `sums`: of words, element by element, a tile; `rows`: those that integers name, and
-    the axis along them."""
+    does; `matched`: the same of words that are compared; `folds`: words that sums take; `sums`: of words, element by element, a tile;
+    `rows`: those that integers name, and the axis along them."""
 
     vector: float = 0.0
     special: float = 0.0
