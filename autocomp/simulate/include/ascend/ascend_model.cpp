@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <unordered_map>
 
 #define INSTANCE template
 #include "instances.h"
@@ -20,6 +21,26 @@ struct Use {
   long time;
   bool write;
 };
+// A use is kept in parts, one of each kilobyte that it touches: a new one meets those of its neighbourhood alone.
+constexpr int PART = 10;
+typedef std::unordered_map<uintptr_t, std::vector<Use>> Uses;
+// `unordered`: called with each earlier use of the same bytes, of which one writes. Those that the new one covers are not kept.
+template <typename F> void meet(Uses &uses, const Use &now, F unordered) {
+  for (uintptr_t k = uintptr_t(now.from) >> PART; k << PART < uintptr_t(now.to); ++k) {
+    Use part = now;
+    part.from = std::max(now.from, (const uint8_t *)(k << PART));
+    part.to = std::min(now.to, (const uint8_t *)((k + 1) << PART));
+    std::vector<Use> &here = uses[k];
+    size_t kept = 0;
+    for (const Use &u : here) {
+      if (u.from < part.to && part.from < u.to && (u.write || now.write)) unordered(u);
+      const bool covered = part.from <= u.from && u.to <= part.to && (now.write || (!u.write && u.pipe == now.pipe));
+      if (!covered) here[kept++] = u;
+    }
+    here.resize(kept);
+    here.push_back(part);
+  }
+}
 constexpr size_t MOST_EVENTS = 400000;  // of a core; what comes later is not kept
 struct State : Core {  // what a core knows and holds
   std::vector<Event> *events = nullptr;
@@ -28,13 +49,13 @@ struct State : Core {  // what a core knows and holds
   Clock known[PIPES];
   long time[PIPES] = {};
   std::map<int, Clock> flags;
-  std::vector<Use> uses;
+  Uses uses;
   std::map<int, std::vector<uint8_t>> memory;
 };
 struct Group {
   std::mutex lock;
   std::condition_variable changed;
-  std::vector<Use> uses;  // of the memory through which cores hand tiles to each other; `pipe` is core * PIPES + pipe
+  Uses uses;  // of the memory through which cores hand tiles to each other; `pipe` is core * PIPES + pipe
   bool ended = false;  // a core was stopped: nobody waits for it
   int cores = 0;                // that have not come to their end
   std::map<int, int> waits;     // core -> what it waits for, of `crossing`
@@ -103,18 +124,11 @@ void touch(pipe_t p, const void *at, long bytes, bool write) {
     for (auto &m : state->memory)
       if (write && from >= m.second.data() && from < m.second.data() + m.second.size()) e->place = m.first;
   }
-  std::vector<Use> kept;
-  for (const Use &u : state->uses) {
-    if (u.from < to && from < u.to && (u.write || write)) {
-      const bool same = u.pipe == p && u.time == state->time[p];
-      if (!same && state->known[p][state->index * PIPES + u.pipe] < u.time)
-        tell(clash(u.pipe, u.write, p, write) + " the same bytes unordered");
-    }
-    const bool covered = from <= u.from && u.to <= to && (write || (!u.write && u.pipe == p));
-    if (!covered) kept.push_back(u);
-  }
-  kept.push_back({from, to, p, state->time[p], write});
-  state->uses.swap(kept);
+  State &own = *state;
+  meet(own.uses, {from, to, p, own.time[p], write}, [&](const Use &u) {
+    const bool same = u.pipe == p && u.time == own.time[p];
+    if (!same && own.known[p][own.index * PIPES + u.pipe] < u.time) tell(clash(u.pipe, u.write, p, write) + " the same bytes unordered");
+  });
 }
 void shared(pipe_t p, const void *at, long bytes, bool write) {
   const uint8_t *from = (const uint8_t *)at, *to = from + bytes;
@@ -135,15 +149,11 @@ void shared(pipe_t p, const void *at, long bytes, bool write) {
   if (to > scratch_end) stop("a use behind the end of the scratch memory");
   std::lock_guard<std::mutex> hold(group->lock);
   const int key = state->index * PIPES + p;
-  std::vector<Use> kept;
-  for (const Use &u : group->uses) {
-    const bool same = u.pipe == key && u.time == state->time[p];
-    if (u.from < to && from < u.to && (u.write || write) && !same && state->known[p][u.pipe] < u.time)
-      tell(clash(u.pipe, u.write, p, write) + " the same memory unordered");
-    if (!(from <= u.from && u.to <= to && (write || (!u.write && u.pipe == key)))) kept.push_back(u);
-  }
-  kept.push_back({from, to, key, state->time[p], write});
-  group->uses.swap(kept);
+  State &own = *state;
+  meet(group->uses, {from, to, key, own.time[p], write}, [&](const Use &u) {
+    const bool same = u.pipe == key && u.time == own.time[p];
+    if (!same && own.known[p][u.pipe] < u.time) tell(clash(u.pipe, u.write, p, write) + " the same memory unordered");
+  });
 }
 Clock now(pipe_t p) {
   Clock c = state->known[p];
