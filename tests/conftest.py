@@ -74,7 +74,7 @@ def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
     gc.enable()
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(1_000_000, 10, 10)
 
 
 @pytest.hookimpl(tryfirst=True)
