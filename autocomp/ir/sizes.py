@@ -41,12 +41,17 @@ def summed(terms: Iterable[tuple[Linear, int]], offset: int = 0) -> Linear:
 
 
 def quotient(of: Linear, by: int) -> Linear:
-    """A sum divided by a positive number and rounded down: what is divided evenly stands outside of the quotient that is left."""
+    """A sum divided by a positive number and rounded down: what is divided evenly stands outside of the quotient that is left, which is of
+    as few as can be: 7*s // 8 is s less (s + 7) // 8."""
     parts, offset = of
     inner = next(iter(parts), None)
     if inner is not None and len(parts) == 1 and parts[inner] == 1 and inner.divisor > 1:  # of a quotient: one by both numbers
         return quotient((dict(inner.parts), inner.offset + offset * inner.divisor), by * inner.divisor)
     whole, rest = {s: n // by for s, n in parts.items()}, {s: n % by for s, n in parts.items() if n % by}
+    if rest and all(2 * n > by for n in rest.values()):
+        whole |= {s: whole[s] + 1 for s in rest}
+        less = _sized({s: by - n for s, n in rest.items()}, by - 1 - offset % by, by)
+        return summed([((whole, 0), 1), (({less: 1}, 0), -1)], offset // by)
     return summed([((whole, 0), 1), (({_sized(rest, offset % by, by): 1} if rest else {}, 0), 1)], offset // by)
 
 
@@ -253,6 +258,7 @@ def relations(sizes: tuple[Sym, ...]) -> tuple[Aff, ...]:
             found += [value[0] - a.lo * value[1], *([a.hi * value[1] - value[0]] if a.hi < LARGEST else [])]
     quotients = [(a, value) for a in sorted(known.within.values(), key=lambda a: a.name)
                  if a.divisor > 1 and (value := known.over(({a: 1}, 0)))]  # fmt: skip
+    quotients += [(s, (Aff.of(s.name), 1)) for s in sizes if s.divisor > 1 and s not in known.within.values()]
     for (a, (x, p)), (b, (y, q)) in permutations(quotients, 2):
         if of := _together(a, b):
             k, n, number = of
@@ -330,15 +336,20 @@ def total(terms: Iterable[tuple[Dim, int]], offset: int = 0) -> Dim:
 
 def size_of(of: Linear) -> Dim:
     """A sum as a dimension; beside one quotient, all of it is divided: `s // 2 + 1` is `(s + 2) // 2`, which says how it is bounded by s.
-    Raises UnsupportedOp where it may be less than 0 within the symbols' bounds."""
+    Products of sums are multiplied out where fewer terms are left: `(s - 1)*(t - 1) + s + t` is `s*t + 1`. Raises UnsupportedOp where it
+    may be less than 0 within the symbols' bounds."""
+    if len(of[0]) > 1 and any(s.factors for s in of[0]) and len((plain := multiplied_out(of))[0]) < len(of[0]):
+        of = plain
     parts, offset = of
     if not parts:
         return offset
     divided = [s for s in parts if s.divisor > 1]
-    by = divided[0].divisor if len(divided) == 1 and parts[divided[0]] == 1 else 1
+    k = parts[divided[0]] if len(divided) == 1 else 0
+    by = divided[0].divisor if k == 1 or (k == -1 and _below_half(divided[0])) else 1
     if by > 1:
         q = divided[0]
-        parts, offset = summed([((dict(q.parts), q.offset), 1), (({s: n for s, n in parts.items() if s != q}, offset), by)])
+        up = 0 if k == 1 else by - 1  # of what is taken off, the quotient rounded up
+        parts, offset = summed([((dict(q.parts), q.offset), k), (({s: n for s, n in parts.items() if s != q}, offset), by)], up)
     elif len(parts) == 1 and [*parts.values()] == [1] and not offset:
         return next(iter(parts))
     size = _sized(parts, offset, by)
@@ -350,6 +361,11 @@ def size_of(of: Linear) -> Dim:
         raise UnsupportedOp(f"the size {f'({text}) // {by}' if by > 1 else text} may be {size.lo} ({bounds})",
                             hint="bound the symbols so that no size is negative")  # fmt: skip
     return size
+
+
+def _below_half(q: Sym) -> bool:
+    """Whether what is less a quotient has a form as one quotient, which `quotient` takes apart to it again."""
+    return all(0 < 2 * n < q.divisor for _, n in q.parts)
 
 
 def _text(parts: tuple[tuple[Sym, int], ...], offset: int, plus: str, times: str, minus: str) -> str:

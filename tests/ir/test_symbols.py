@@ -114,6 +114,20 @@ def test_products_of_sums_are_multiplied_out_where_they_cancel():
     assert total([(product([2, n, n]), 1), (product([n, total([(n, 2)], -1)]), -1)]) == n  # 2n*n - n*(2n - 1)
 
 
+def test_one_size_has_one_form():
+    """Of 7*n // 8, of n less it, and of products of sums that are sums of products."""
+    n, m = Sym("n", 1, 64), Sym("m", 1, 64)
+    over = lambda k, more, by: size_of(quotient(({n: k}, more), by))
+    assert total([(n, 8), (over(7, 0, 8), -8)]) == product([over(1, 7, 8), 8])
+    assert total([(n, 1), (over(5, 1, 7), -1)]) == over(2, 5, 7) and over(5, 1, 7).lo == 0
+    for more in range(-3, 9):
+        size = total([(over(5, more, 7), 1)], 3)
+        assert all(with_computed({"n": v}, [size])[size.name] == (5 * v + more) // 7 + 3 for v in range(1, 30))
+    a, b = over(1, 7, 8), size_of(quotient(({m: 1}, 7), 8))
+    less = product([total([(a, 1)], -1), total([(b, 1)], -1)])
+    assert total([(product([a, b]), 1), (n, 1)]) == total([(less, 1), (a, 1), (b, 1), (n, 1)], -1)
+
+
 def test_what_sizes_say_of_each_other_holds():
     """Of sizes computed from symbols that are not among them: at all values, no relation is negative, and some are 0."""
     n = Sym("n", 4, 40)
