@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
 from autocomp.frontends.torch.call import Call, row
 from autocomp.ir.node import Node
-from autocomp.ir.types import F32, F64, SHORT_FLOATS
+from autocomp.ir.types import F32, F64, SHORT_FLOATS, DType
 
 
 @row("_native_batch_norm_legit_no_training", "batch_norm")
@@ -68,14 +69,22 @@ def _batch_statistics(c: Call, x: Node, w: Node | None, b: Node | None, *rest: A
     y, mean, inverse = _of_batch(c, x, w, b, eps)
     if not running:
         return as_torch(y, mean, inverse)
-    if any(not isinstance(d, int) for d in x.type.shape):
-        raise c.refuse(f"keeps running statistics of {x.type}", "fix its dimensions")
-    n = prod(x.type.shape) // x.type.shape[1]  # type: ignore[arg-type, operator]
     number = lambda v: c.b.const(v, mean.type.dtype)
     var = c.op("sub", c.op("div", number(1), c.op("mul", inverse, inverse)), number(eps))
-    var = c.op("mul", var, number(n / max(n - 1, 1)))
+    var = c.op("mul", var, _unbiased(c, x, mean.type.dtype))
     moved = lambda old, new: c.op("add", c.op("mul", c.cast(old, new.type.dtype), number(1 - momentum)), c.op("mul", new, number(momentum)))
     return as_torch(y, mean, inverse, moved(running[0], mean), moved(running[1], var))
+
+
+def _unbiased(c: Call, x: Node, dtype: DType) -> Node:
+    """n / (n - 1) of the n elements of a channel."""
+    counted = {a: d for a, d in enumerate(x.type.shape) if a != 1}
+    n = prod(d for d in counted.values() if isinstance(d, int))
+    open_ = [c.op("extent", x, axis=a, dtype=dtype.name) for a, d in counted.items() if not isinstance(d, int)]
+    if not open_:
+        return c.b.const(n / max(n - 1, 1), dtype)
+    all_ = reduce(lambda a, b: c.op("mul", a, b), open_, c.b.const(n, dtype))
+    return c.op("div", all_, c.op("max", c.op("sub", all_, c.b.const(1, dtype)), c.b.const(1, dtype)))
 
 
 def _of_batch(c: Call, x: Node, w: Node | None, b: Node | None, eps: float) -> tuple[Node, ...]:
