@@ -116,6 +116,7 @@ REFUSED = {
     "whose": (lambda x, y, m: x[m].argmax(0), "sees which rows"),
     "their greatest": (lambda x, y, m: x[m].max(0)[1], "sees which rows"),
     "to elsewhere": (lambda x, y, m: y.clone().index_put(((y[m][:, 0] > 0).long(),), x[m]), "writes rows that a mask chooses"),
+    "beside others": (lambda x, y, m: y.gather(1, (x[m] > 0).long()).sum(), "sees how many rows"),
     "numbered": (lambda x, y, m: (x[m] * torch.arange(x[m].shape[0])[:, None]).sum(), "is given how many rows"),
     "rolled": (lambda x, y, m: x.roll(x[m].shape[0], 0), "is given how many rows"),
 }  # fmt: skip

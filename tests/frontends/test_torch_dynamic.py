@@ -48,7 +48,8 @@ CASES = {
 
 def compare(module, program, *xs):
     got, want = program(*xs), module(*xs)
-    for g, w in zip(got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,), strict=True):
+    flat = torch.utils._pytree.tree_leaves
+    for g, w in zip(flat(got), flat(want), strict=True):
         assert tuple(g.shape) == tuple(w.shape)
         np.testing.assert_allclose(np.asarray(g), w.detach().numpy(), rtol=1e-4, atol=1e-5)
 
@@ -361,6 +362,21 @@ def test_quotients_of_products_that_are_whole_for_all_sizes():
 F = nn.functional
 M = torch.export.Dim("m", min=6, max=40)
 C = torch.export.Dim("n", min=6, max=40)  # the names of axes in the definitions of windows, once
+def sampled_both_ways(x, grid, *form):
+    """Samples, and what goes back to the images and to the places."""
+    y = torch.ops.aten.grid_sampler_2d(x, grid, *form)
+    images, places = torch.ops.aten.grid_sampler_2d_backward(y.cos(), x, grid, *form, [True, True])
+    return y, images, places
+
+
+def eighths(x):
+    """An image filled up to multiples of 8, as restoration nets begin, halved twice, doubled and cut off again."""
+    h, w = x.shape[2:]
+    y = F.pad(x, (0, (8 - w % 8) % 8, 0, (8 - h % 8) % 8))
+    small = F.conv2d(F.avg_pool2d(y, 2), torch.ones(16, 1, 2, 2), stride=2)
+    return (y + F.pixel_shuffle(small, 4))[:, :, :h, :w]
+
+
 LATER = {  # function, shapes of the examples, open dimensions of each, other shapes
     "from the middle on": (lambda x: (x[:, x.shape[1] // 2 :] * 2, x[:, -3:] + 1), [(2, 9)], [{1: OPEN}], [[(2, 12)], [(2, 7)]]),
     "as many from the end": (from_the_end, [(2, 9), (2, 5)], [{1: OPEN}, {1: OPEN}], [[(2, 4), (2, 12)]]),
@@ -390,6 +406,17 @@ LATER = {  # function, shapes of the examples, open dimensions of each, other sh
                    [(1, 2, 17, 20)], [{2: OPEN, 3: OPEN}], [[(1, 2, 16, 9)], [(1, 2, 5, 33)]]),
     "sampled": (lambda x, grid: F.grid_sample(x, grid, align_corners=False), [(2, 3, 5, 6), (2, 4, 3, 2)], [{0: OPEN}, {0: OPEN, 1: OPEN}],
                 [[(5, 3, 5, 6), (5, 9, 3, 2)]]),
+    "sampled images": (lambda x, grid: [sampled_both_ways(x, grid, *form) for form in ((0, 0, True), (0, 2, False), (0, 2, True))],
+                       [(2, 3, 5, 6), (2, 4, 3, 2)], [{0: OPEN, 2: OPEN, 3: OPEN}, {0: OPEN, 1: OPEN}], [[(3, 3, 7, 4), (3, 5, 3, 2)]]),
+    "filled to eighths": (lambda x: eighths(x), [(1, 1, 13, 22)], [{2: OPEN, 3: OPEN}], [[(1, 1, 16, 9)], [(1, 1, 33, 24)]]),
+    "mirrored to fours": (lambda x: F.pad(x, (0, (4 - x.shape[3] % 4) % 4, 0, (4 - x.shape[2] % 4) % 4), "reflect"),
+                          [(1, 1, 13, 22)], [{2: OPEN, 3: OPEN}], [[(1, 1, 16, 9)], [(1, 1, 7, 24)]]),
+    "cut to less": (lambda x: F.pad(x, (0, -(x.shape[1] % 4), 1, 0)).cos(), [(2, 9)], [{1: OPEN}], [[(2, 8)], [(2, 15)]]),
+    "levels joined": (lambda x: torch.cat([F.max_pool2d(x, 1, s).flatten(2) for s in (2, 4, 8)], 2), [(1, 2, 21, 30)],
+                      [{2: OPEN, 3: OPEN}], [[(1, 2, 17, 20)], [(1, 2, 40, 33)]]),
+    "running statistics": (lambda x: torch.ops.aten._native_batch_norm_legit_functional(
+        x, torch.arange(3.0), None, torch.zeros(3), torch.ones(3), True, 0.5, 1e-5)[::3],
+        [(2, 3, 4, 1)], [{0: OPEN, 2: OPEN}], [[(3, 3, 7, 1)], [(5, 3, 2, 1)]]),
     "a growing cache": (lambda c, x: F.scaled_dot_product_attention(x, *[torch.cat([c, x], 2)] * 2), [(1, 2, 9, 4), (1, 2, 1, 4)],
                         [{2: C}, None], [[(1, 2, 30, 4), (1, 2, 1, 4)]]),
 }  # fmt: skip

@@ -167,11 +167,11 @@ class ChosenRows:
         rank = lambda v: len(v.meta["val"].shape)
         if torch.Tag.pointwise in getattr(node.target, "tags", ()):
             result = len(node.meta["val"].shape) - out
-            return all(rank(i) - _axis(i) == result for i in self.chosen(node))
+            return all(rank(i) - axis == result for i in self.chosen(node) if (axis := _axis(i)) is not None)
         if name in FREE:
             return True
         if name == "index":
-            return node.args[0] not in self.masks or all(i is None for i in node.args[1][out : out + 1])
+            return node.args[0] not in self.masks or all(i is None for i in node.args[1][_axis(node.args[0]) :][:1])
         if name == "embedding":
             return node.args[0] not in self.masks
         if name in RESHAPED:
@@ -180,6 +180,8 @@ class ChosenRows:
             return axes == {out} and out < rank(node) - len(args[1]) if name == "layer_norm" else axes == {0}
         if name in REDUCED:
             return True  # the rows are still there
+        if name == "gather" and len(self.chosen(node)) < 2:
+            return False  # pairs rows with the first rows of another tensor
         if name in ALONG:
             at, default = ALONG[name]
             dim = args[at] if len(args) > at else kwargs.get("dim", default)
@@ -191,8 +193,8 @@ class ChosenRows:
         """The arguments with 0 for places that rows name which are not chosen: they may be of nothing."""
         filled = {self.reader.values[i]: self._filled(mask, i, 0) for i in self.chosen(node)
                   if self.reader.values[i].type.dtype.is_int and self.reader.values[i] not in self.places}  # fmt: skip
-        swap = lambda a: [swap(v) for v in a] if isinstance(a, list) else filled.get(a, a) if isinstance(a, Node) else a
-        return [swap(a) for a in args]
+        one = lambda a: filled.get(a, a) if isinstance(a, Node) else a
+        return [[one(v) for v in a] if isinstance(a, list) else one(a) for a in args]
 
     def _filled(self, mask: Node, of: Any, value: Any) -> Node:
         """A node's value with a number in the rows that are not chosen."""

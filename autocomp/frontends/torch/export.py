@@ -48,6 +48,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     writing,
 )
 from autocomp.frontends.torch.call import TABLE, Call, name_of
+from autocomp.frontends.torch.chosen_rows import ChosenRows
 from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
 from autocomp.frontends.torch.exported import PURE, by_name, check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
@@ -57,6 +58,7 @@ from autocomp.frontends.torch.of_parameters import of_parameters
 from autocomp.frontends.torch.renamed import renamed
 from autocomp.frontends.torch.sizes import Sizes, from_behind, is_dimension, is_size
 from autocomp.frontends.torch.structures import structures_of
+from autocomp.frontends.torch.views import Less
 from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node, Written
 from autocomp.ir.orders import Order, inverse, order_of
@@ -111,10 +113,11 @@ EXPORTS = Lock()  # torch exports one module at a time in a process, and its tra
 class Reader:
     """An exported program's nodes, one after another, into a graph. `values`: of each node of torch's. `formats`: inputs and outputs lie
     as torch's do (channels-last); else as they are named. `pairs`: complex numbers are read, as pairs of real ones. `numbers`: results that
-    are numbers are no outputs, as the graph's structure has them."""
+    are numbers are no outputs, as the graph's structure has them. `chooses`: rows that a mask chooses by data are read (`chosen_rows`)."""
 
     pairs = True
     numbers = False
+    chooses = True
 
     def __init__(self, program: Any, name: str, formats: bool = True) -> None:
         self.program, self.b = program, Builder(name)
@@ -125,11 +128,12 @@ class Reader:
         self.symbols: dict[str, Sym] = {}
         self.times: dict[str, int] = {}  # of a symbol of torch's: how many times the one that stands for it
         self.sizes = Sizes(self.b, self.symbol)
+        self.rows = ChosenRows(self)
 
     @kept_property
-    def counts(self) -> dict[Any, int]:
-        """Sizes that torch leaves open, of masks that are parameters."""
-        return counts(self.program)
+    def counts(self) -> dict[Any, Dim]:
+        """Sizes that torch leaves open, of masks that are parameters, and of those that are not how long they are."""
+        return dict(counts(self.program))
 
     def graph(self) -> Graph:
         signature = self.program.graph_signature
@@ -194,6 +198,9 @@ class Reader:
                 raise UnsupportedOp(f"'{spec.target}' is changed in place", where=self.b.name,
                                     hint=f"{PURE}; torch.compile(module, backend='autocomp') keeps it")  # fmt: skip
             if value is not None and not (self.numbers and isinstance(value, (int, float, str))):
+                if value in self.rows.masks:
+                    raise UnsupportedOp(f"how many rows output {i} has depends on data", where=place_of(value),
+                                        hint="return the mask and the whole tensor")  # fmt: skip
                 name, order = f"output_{i}", self.order(value) if hasattr(value, "meta") and _is_tensor(value) else None
                 made = self.values[value] if hasattr(value, "meta") else value
                 if order is not None and isinstance(made, Node):
@@ -281,35 +288,43 @@ class Reader:
         where = place_of(node)
         if node.target is operator.getitem:
             parts = self.values[node.args[0]]
+            if node.args[0] in self.rows.masks:
+                self.rows.masks[node] = self.rows.masks[node.args[0]]
             return parts[node.args[1]] if parts is not None else None
         if is_size(v := node.meta.get("val")) or isinstance(v, (int, float)):
             if str(node.target) == "aten._local_scalar_dense.default" and is_size(v) and isinstance(x := self.values[node.args[0]], Node):
                 self.sizes.read[v.node.expr] = self.b.op("reshape", x, shape=())
             return v
-        if (over_graphs := control.OPERATORS.get(str(node.target))) is not None:
+        picked = self.rows.chosen(node)
+        if (over_graphs := control.OPERATORS.get(str(node.target))) is not None and not picked:
             return over_graphs(self, node, where)
         if str(node.target) == "with_effects" and str(node.args[1]).startswith("aten._linalg_check_errors"):
             return (None, None)  # what torch raises for gives NaN (linear_algebra)
         name = name_of(node.target)
         if name.startswith(("sym_", "_assert", "_guards")) or "val" not in node.meta or node.meta["val"] is None:
             return None
+        if self.chooses and (opened := self.rows.opened(node, name, where)) is not None:
+            return opened
         lower = TABLE.get(name) or TABLE.get(name.removesuffix("_copy"))  # of a view as a tensor of its own
         paired = self.pairs and any(_is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
         costly = lower is None or name.startswith("linalg_")  # a loop each call
         if costly and not paired and (held := of_parameters(self.program, node)) is not None:
             return self.b.param(self.b.fresh(node.name), lambda: to_numpy(held()), self.type(node))
-        if lower is None and not paired:
+        if (lower is None and not paired) or (picked and (lower is None or paired)):
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
         kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") and name not in NUMBERS else {}
         of = node.args[0].meta["val"].shape[node.args[1] if len(node.args) > 1 else 0] if name == "slice" else None
-        args = [self.argument(a, where, k, of) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
+        read = self.padding if name in ("constant_pad_nd", "pad") else self.argument
+        args = [read(a, where, k, of) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         several = self.several(node)
         call = Call(self.b, name, out, where, *several, dense=_dense(node))
         try:
             if (masks := masks_of(self.program, node)) and name != "index":
                 value = chosen(call, masks[0], args[0])
+            elif picked and lower is not None:
+                value = self.rows.lowered(node, name, call, lower, args, kwargs)
             else:
                 args = at_places(call, masks, args) if masks else args
                 value = lowered(call, args, kwargs) if paired or lower is None else lower(call, *args, **kwargs)
@@ -368,6 +383,22 @@ class Reader:
             value = value + of if of is not None and from_behind(value) else value
             return self.sizes.dim(value, where) if is_dimension(kind) else self.sizes.scalar(value, where)
         return value
+
+
+    def padding(self, a: Any, where: str, kind: object, of: Any = None) -> Any:
+        """The same for a padding, whose numbers may be sizes that are never positive."""
+        if isinstance(a, (list, tuple)):
+            return [self.padding(x, where, kind) for x in a]
+        try:
+            return self.argument(a, where, kind, of)
+        except UnsupportedOp:
+            if not (hasattr(a, "meta") and is_size(value := self.values[a]) and is_dimension(kind)):
+                raise
+            try:
+                return Less(self.sizes.dim(-value, where))
+            except UnsupportedOp:
+                pass
+            raise
 
 
 def _is_tensor(node: Any) -> bool:

@@ -95,6 +95,8 @@ def _hints(x: Any) -> dict[Any, int]:
 class Fragment(Reader):
     """Reads nodes one by one; what a node needs and was not read is an input. `sizes`: numbers for torch's symbols, None to keep them."""
 
+    chooses = False
+
     def __init__(self, name: str, owner: Any, sizes: Mapping[Any, int] | None = None) -> None:
         super().__init__(None, name, formats=False)
         self.owner, self.fixed, self.name = owner, sizes, name

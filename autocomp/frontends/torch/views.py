@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -206,6 +207,13 @@ def _stack(c: Call, xs: list[Node], dim: int = 0) -> Node:
     return c.op("concat", *(c.op("reshape", c.cast(x, c.out.dtype), shape=shape) for x in xs), axis=axis)
 
 
+@dataclass(frozen=True)
+class Less:
+    """A number that is never positive, as an argument: less this size."""
+
+    by: Dim
+
+
 @row("constant_pad_nd", "pad")
 def _pad(c: Call, x: Node, pad: list[int], *rest: Any) -> Node:
     value = next((v for v in rest if isinstance(v, (int, float))), 0.0)
@@ -214,6 +222,7 @@ def _pad(c: Call, x: Node, pad: list[int], *rest: Any) -> Node:
     hi: list[Dim] = [0] * x.type.rank
     for i in range(len(pad) // 2):
         lo[-1 - i], hi[-1 - i] = pad[2 * i], pad[2 * i + 1]
+    x = _cropped(c, x, lo, hi)
     if mode != "constant":
         return _pad_by_own(c, x, mode, lo, hi)
     for axis in range(x.type.rank):
@@ -232,23 +241,38 @@ def _replication_pad(c: Call, x: Node, pad: list[int]) -> Node:
     return _pad(c, x, pad, "replicate")
 
 
+def _cropped(c: Call, x: Node, lo: list[Any], hi: list[Any]) -> Node:
+    """x without the elements at its ends that sizes take off, which are 0 in `lo` and `hi` then; numbers too where the other end has a
+    size."""
+    less = lambda n: n.by if isinstance(n, Less) else -n if isinstance(n, int) and n < 0 else 0
+    starts, limits = list[Dim]([0] * x.type.rank), list(x.type.shape)
+    for k, d in enumerate(x.type.shape):
+        if any(isinstance(n, (Less, Sym)) for n in (lo[k], hi[k])):
+            starts[k], limits[k] = less(lo[k]), total([(d, 1), (less(hi[k]), -1)])
+            lo[k], hi[k] = (0 if less(n) else n for n in (lo[k], hi[k]))
+    if starts == [0] * x.type.rank and limits == [*x.type.shape]:
+        return x
+    return c.op("slice", x, starts=tuple(starts), limits=tuple(limits), steps=(1,) * x.type.rank)
+
+
 def _pad_by_own(c: Call, x: Node, mode: str, lo: list[Dim], hi: list[Dim]) -> Node:
     """x with its own elements around it: they are looked up, but where those of a closed dimension come around."""
     if mode not in ("reflect", "replicate", "circular"):
         raise c.refuse(f"pads by {mode}")
-    if any(isinstance(n, Sym) for n in (*lo, *hi)):
-        raise c.refuse(f"pads by {mode} as many elements as a size")
-    if mode == "circular" and any(n < 0 for n in (*lo, *hi)):  # type: ignore[operator]
-        crop = lambda by: tuple(min(n, 0) for n in by)  # what is left comes around
-        x, lo, hi = c.op("pad", x, lo=crop(lo), hi=crop(hi)), [max(n, 0) for n in lo], [max(n, 0) for n in hi]  # type: ignore[type-var]
+    if any(isinstance(n, Sym) for n in lo):
+        raise c.refuse(f"pads in front by {mode} as many elements as a size")
+    if mode == "circular" and any(isinstance(n, int) and n < 0 for n in (*lo, *hi)):
+        crop = lambda by: tuple(n if isinstance(n, int) and n < 0 else 0 for n in by)  # what is left comes around
+        keep = lambda by: [0 if isinstance(n, int) and n < 0 else n for n in by]
+        x, lo, hi = c.op("pad", x, lo=crop(lo), hi=crop(hi)), keep(lo), keep(hi)
     number = lambda n: c.b.const(n, I64)
-    looked_up = [bool(a or b) and (mode != "circular" or isinstance(d, Sym)) for d, a, b in zip(x.type.shape, lo, hi)]
+    looked_up = [bool(a or b) and (mode != "circular" or isinstance(d, Sym) or isinstance(b, Sym)) for d, a, b in zip(x.type.shape, lo, hi)]
     rest = lambda by: tuple(0 if looked else n for looked, n in zip(looked_up, by))
     if any((*rest(lo), *rest(hi))):
         x = c.op("pad_wrap", x, lo=rest(lo), hi=rest(hi))
     for axis in (k for k, looked in enumerate(looked_up) if looked):
-        size = total([(x.type.shape[axis], 1)], lo[axis] + hi[axis])  # type: ignore[operator]
-        at = c.op("sub", c.op("iota", shape=(size,), axis=0, dtype="i64"), number(lo[axis]))
+        size = total([(x.type.shape[axis], 1), (hi[axis], 1)], int(lo[axis]))  # type: ignore[arg-type]
+        at = c.op("sub", c.op("iota", shape=(size,), axis=0, dtype="i64"), number(lo[axis]))  # type: ignore[arg-type]
         n = c.op("extent", x, axis=axis, dtype="i64")
         last = c.op("sub", n, number(1))
         if mode == "circular":
@@ -266,8 +290,6 @@ def _beside(c: Call, x: Node, axis: int, lo: Dim, hi: Dim, value: float) -> Node
     number = c.b.const(value, x.type.dtype)
     wide = lambda n: c.op("broadcast", number, shape=tuple(n if k == axis else d for k, d in enumerate(x.type.shape)))
     parts = [x if n is None else wide(n) for n in (lo, None, hi) if n != 0]
-    if any(isinstance(n, int) and n < 0 for n in (lo, hi)):
-        raise c.refuse(f"crops and pads {x.type} by {lo} and {hi}", "slice first")
     return c.op("concat", *parts, axis=axis)
 
 

@@ -48,7 +48,7 @@ def _index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, a
     if len(axes) == 1 and not accumulate and _few(x, axes[0], given[axes[0]]):
         index = given[axes[0]] if given[axes[0]].type.rank else c.op("reshape", given[axes[0]], shape=(1,))
         return _replaced(c, x, axes[0], index, values)
-    places = _joint([i.type.shape for i in given.values()])
+    places = joint([i.type.shape for i in given.values()])
     near = axes[-1] - axes[0] < len(axes)
     rest = tuple(k for k in range(x.type.rank) if k not in given)
     first = axes[0] if near else 0  # dimensions of x that stand in front of those of the indices
@@ -97,7 +97,7 @@ def _replaced(c: Call, x: Node, axis: int, index: Node, values: Node) -> Node:
     return c.op("where", everywhere(lies(c.op("ge", last, c.b.const(0, I64)))), new, x)
 
 
-def _joint(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+def joint(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
     """What shapes are when they are broadcast together."""
     rank = max(map(len, shapes))
     full = [(1,) * (rank - len(s)) + s for s in shapes]
