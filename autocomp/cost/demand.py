@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import TypeGuard
@@ -19,7 +19,7 @@ from autocomp.ir.body import Const, Contract, Expr, Load, Reduce, bound_axes, fr
 from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left, turns_left
 from autocomp.ir.reach import share_read
-from autocomp.ir.types import Sym, TensorType, dim_hint
+from autocomp.ir.types import BF16, Sym, TensorType, dim_hint
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Demand:
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
     `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
-    `matched`, `folds`, `sums`, `rows`: as in `Operations`."""
+    `matched`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written."""
 
     roles: Roles
     work: Work
@@ -98,6 +98,7 @@ class Demand:
     beside: float = 0.0
     rounded: tuple[float, float] = (0.0, 0.0)
     matched: tuple[float, float] = (0.0, 0.0)
+    bf16: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
     sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
@@ -173,7 +174,12 @@ def demand_of(k: Kernel) -> Demand:
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
                   steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, matched=x.matched,
-                  folds=x.folds, sums=x.sums, rows=x.rows)  # fmt: skip
+                  bf16=(_elements(k.inputs, moved), _elements(k.outputs, moved)), folds=x.folds, sums=x.sums, rows=x.rows)  # fmt: skip
+
+
+def _elements(args: Iterable[Arg], moved: Mapping[str, float]) -> float:
+    """Elements of bf16 of which so many bytes are moved."""
+    return sum(moved[a.name] / a.type.dtype.bytes for a in args if a.type.dtype == BF16)
 
 
 def _ends(nodes: Sequence[Expr], roles: Roles) -> tuple[str, str, int] | None:

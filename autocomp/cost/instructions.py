@@ -80,6 +80,9 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Join
         elements, calls = elements + of["rounded_by_sums"] * d.rounded[0], calls + of["rounded_by_sums"] * d.rounded[1]
     if "compares_bits" in chip.features:
         elements, calls = elements + of["compared_by_bits"] * d.matched[0], calls + of["compared_by_bits"] * d.matched[1]
+    if "bf16_by_words" in chip.features:
+        made = [(n, of[f"bf16_{way}"]) for n, way in zip(d.bf16, ("widened", "narrowed")) if n]
+        elements, calls = elements + sum(n * each for n, each in made), calls + sum(each for _, each in made)
     if d.looked_up and d.grid:  # an instruction looks up elements of one row
         calls += prod(size(x) for x in d.grid[:-1])
     several = sum(size(x) > 1 for x in d.grid[:-1]) > 1  # axes of rows, whose indices are quotients of a row's number

@@ -13,6 +13,7 @@ from math import prod
 from typing import TypeGuard
 
 from autocomp.targets.ascend.api import MACRO, api, architecture, rows
+from autocomp.targets.ascend.bf16 import BF16, BITS
 from autocomp.targets.ascend.chips import flag_of
 from autocomp.targets.ascend.geometry import extent, geometry, strides, tile_of
 from autocomp.targets.ascend.packed import run_of_result
@@ -29,7 +30,7 @@ HEADER, ARCHITECTURE = "autocomp_ascend_blocks.h", "2002"
 BLOCK, WORD_BITS = 32, 32
 COUNT = ("DataCopyExtParams", "blockCount")
 SPARE = 2 * BLOCK  # bytes of unified buffer that copies use: a block on the way out, and one on the way in
-TYPES = ("f32", "f16", "i8", "u8", "bool", "i32", "i64")
+TYPES = ("f32", "f16", "bf16", "i8", "u8", "bool", "i32", "i64")
 DEFINED = re.compile(r"^ *(?:AC_FN|AC_T|template|__aicore__)\b.*?\b(ac_\w+)\(", re.M)
 WORD = re.compile(r"^#define (AC_(?!FN\b|T\b)\w+) (.*)$", re.M)
 PADDED = re.compile(r"DataCopyPad\((.+?\]), (\w+)\[(.*)\], (ac_copy\(.*\)), \{false, uint8_t\((.*)\), 0, 0\}\);")
@@ -47,6 +48,11 @@ def by_blocks(chip: Chip) -> bool:
 def rounds(chip: Chip) -> bool:
     """Whether a conversion of single precision to itself rounds to whole numbers."""
     return {f"CAST_{m}" for m in ROUNDINGS} <= set(conversions(architecture(flag_of(chip))).get("float", {}).get("float", ()))
+
+
+def converts(chip: Chip, element: str) -> bool:
+    """Whether elements of a type become others."""
+    return element in conversions(architecture(flag_of(chip)))
 
 
 def shifts(chip: Chip) -> bool:
@@ -124,7 +130,7 @@ def blocks_text(lines: Iterable[str], top: int, where: str) -> list[str]:
         if line.strip() == f"pipe.InitBuffer(ub, {top});":
             line = line.replace(str(top), str(top + SPARE))
         line = PADDED.sub(r"ac_border(ac_spare, \1, \2, \3, \4, \5);", line)
-        line = line.replace("DataCopyPad(", "ac_blocks(ac_spare, ")
+        line = line.replace("DataCopyPad(", "ac_blocks(ac_spare, ").replace(BF16, BITS)
         out.append(line)
         if line.strip() == "pipe.Destroy();":
             out.append(f"const LocalTensor<uint8_t> ac_spare = ac_at<uint8_t>(ub, {SPARE}, {top});")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from autocomp.targets.ascend import blocks, words
+from autocomp.targets.ascend import bf16, blocks, words
 from autocomp.targets.ascend.ahead import Late, ahead, factors_first
 from autocomp.targets.ascend.columns import named, narrowed
 from autocomp.targets.ascend.coupled import CORE, coupled, one_core
@@ -223,6 +223,7 @@ class Kernel:
         applied = split.vector.applied | ({"evict_first"} if self.past_l2 else set())
         cubes = (CUBE_HEADER,) if "cube" in parts else (CUBE_HEADER, COUPLED_HEADER) if CORE in parts else ()
         headers = (HEADER, *cubes, *((words.HEADER,) if whole(p).words or any("ac_longs(" in x for x in lines) else ()))
+        headers = (*headers, bf16.HEADER) if any("_bf16(" in x for x in lines) else headers
         if blocks.by_blocks(self.chip):
             lines, headers = blocks.blocks_text(lines, split.vector.ub.top, p.name), (*headers, blocks.HEADER)
         return source(p, lines, notes, groups, header, total, complete(applied), headers)
@@ -242,7 +243,8 @@ class Kernel:
         ub = replace(ub, capacity=ub.capacity - blocks.SPARE) if blocks.by_blocks(self.chip) else ub
         vector = VectorPart(p, g, ub if self.apart else replace(ub, row=0), own, have, rows, tile, self.slots,
                             "if (own)" if mixed and not chunked else "", self.late.kept, self.late.by, self.fused,
-                            blocks.rounds(self.chip), blocks.shifts(self.chip), self.partial, row, self.joins)  # fmt: skip
+                            blocks.rounds(self.chip), blocks.shifts(self.chip), self.partial, row, self.joins,
+                            blocks.converts(self.chip, bf16.BF16))  # fmt: skip
         cube = Cube(p, self.chip, true, RING, self.slots)
         frame = tile if coupled(self.chip) and any(s.op == "mma" for s, _ in walk(p.body)) else Frame("tile", "round")
         split = Split(p, cube, vector, start, row, frame, chunked, self.late.statements, self.late.by, self.more,

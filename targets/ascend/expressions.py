@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from autocomp.targets.ascend import words
+from autocomp.targets.ascend import bf16, words
 from autocomp.targets.ascend.choices import compared, indices, is_mask, numbered, selected
 from autocomp.targets.ascend.edges import cut, masked
 from autocomp.targets.ascend.geometry import extent
@@ -173,6 +173,8 @@ class Expressions(VectorCore):
         d, n = self.temporary(x.kind, x.lane), self.g.elements(x.kind, x.lane)
         if element == "float":
             self.v([f"Adds({d.name}, {x.name}, 0.0f, {n});"], (x,), d)
+        elif bf16.made(self, element):
+            bf16.rounded(self, d, x, n)
         else:
             short = self.temporary(x.kind, x.lane, element=element)
             self.v([f"Cast({short.name}, {x.name}, RoundMode::CAST_RINT, {n});", "PipeBarrier<PIPE_V>();",

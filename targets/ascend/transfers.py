@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from autocomp.targets.ascend import words
+from autocomp.targets.ascend import bf16, words
 from autocomp.targets.ascend.bordered import Inner, asked_outside, bordered_lines, inner
 from autocomp.targets.ascend.choices import compared, indices, selected
 from autocomp.targets.ascend.columns import looked_up
@@ -113,6 +113,9 @@ class Transfers(VectorCore):
 
     def converted(self, d: Operand, got: Operand, element: str, n: int) -> None:
         """d = got, which has elements of that type, exactly: bytes become half precision first."""
+        if bf16.made(self, element):
+            bf16.widened(self, d, got, n)
+            return
         if element in table()["by_half"]:
             half = self.temporary(got.kind, got.lane, element="half")
             self.v([f"Cast({half.name}, {got.name}, RoundMode::CAST_NONE, {n});"], (got,), half)
@@ -153,7 +156,8 @@ class Transfers(VectorCore):
             dense = words.compacted(self, o) if o.element == WORD else self.temporary("stat", "")
             if o.element != WORD:
                 self.v([f"ac_compact({dense.name}, {o.name}, {n});"], (o,), dense)
-            self.release(dense)
+            if not bf16.made(self, element):
+                self.release(dense)
             o = dense
         out = self.staged(self.frame, name, element, -(-n // 32) * 32 * dtype.bytes)
         if element in table()["by_half"]:
@@ -163,6 +167,10 @@ class Transfers(VectorCore):
             o = half
         if element == LONG and not self.shifts:
             words.longs(self, Operand(out, kind, lane, element=LONG), o, n)
+        elif bf16.made(self, element):
+            bf16.narrowed(self, Operand(out, kind, lane, element=element), o, n)
+            if kind == "stat":
+                self.release(o)
         else:
             self.v([self.narrowing(out, o, element, n)], (o,), Operand(out, kind, lane))
         lines = copy_lines(r, self.g, kind, lane, self.true, out, False, self.p.name)

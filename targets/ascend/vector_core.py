@@ -49,6 +49,7 @@ class VectorCore:
     partial: frozenset[str] = frozenset()  # directive thread_partials: sums that are eight lanes' until behind their loop
     row: str = ""  # the axis whose rows vector cores share
     joins: bool = False  # directive joined_rows
+    bf16: bool = True  # Cast knows the type; where it does not, functions of words convert it
     before: list[str] = field(default_factory=list)  # what a core does in front of its loop
     depth: dict[str, int] = field(default_factory=dict)
     values: dict[str, Operand] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from autocomp.ir.affine import Aff
 from autocomp.ir.body import Axis, Load, rewrite
 from autocomp.ir.reference import evaluate
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import BF16
 from autocomp.runtime.inputs import random_inputs
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from autocomp.tile.derive import derive
@@ -86,7 +88,7 @@ def test_what_the_chip_does_not_have_is_neither_printed_nor_in_its_header():
     for text, refusal in ((graph({"a": "i64[64, 64]"}, "%0 = neg(a)"), "elements of type i64"),
                           (graph({"a": "i64[64, 64]"}, '%0 = cast(a, to="f32")'), "int64_t is converted to float by CAST_RINT"),
                           (graph({"a": "f32[64, 64]"}, '%0 = cast(a, to="i64")'), "f32 is converted to i64"),
-                          (graph({"a": "f32[64, 64]"}, '%0 = cast(a, to="bf16")'), "elements of type bf16")):  # fmt: skip
+                          (graph({"a": "f8e4m3[64, 64]"}, '%0 = cast(a, to="f32")'), "elements of type f8e4m3")):  # fmt: skip
         with pytest.raises(UnsupportedOp, match=refusal):
             autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
 
@@ -128,6 +130,65 @@ def test_words_are_compared_where_no_instruction_compares_them(tmp_path):
     got, want = AscendExecutor(program, tmp_path, blocks=2).run(feed), evaluate(program.graph, feed)
     for i, fn in enumerate(modes):
         np.testing.assert_array_equal(got[f"o{i}"], want[f"o{i}"], err_msg=fn)
+
+
+@needs_compiler
+def test_bf16_is_widened_and_rounded_to_even_by_words(tmp_path):
+    """All numbers of the type, and bits around ties, the largest, infinities, no numbers and what has no leading one."""
+    text = """graph g
+input x: bf16[64, 1024]
+input y: f32[64, 1024]
+%0 = cast(x, to="f32")
+%1 = cast(y, to="bf16")
+output wide = %0
+output short = %1
+"""
+    program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+    bits = np.random.default_rng(fresh.seed()).integers(0, 2**32, 65536).astype("u4")
+    bits[:8192] = (bits[:8192] & 0x8000FFFF) | np.repeat(np.arange(0x7F60, 0x7FE0, dtype="u4") << 16, 64)
+    bits[:20000:2] = (bits[:20000:2] & 0xFFFF0000) | np.tile(np.array([0, 1, 0x7FFF, 0x8000, 0x8001], "u4"), 2000)
+    bits[20000:21000] &= 0x807FFFFF
+    bits[-2:] = 0x7FFFFFFF, 0xFFFFFFFF
+    x, y = np.arange(65536).astype("u2").view(BF16.numpy).reshape(64, 1024), bits.view("f4").reshape(64, 1024)
+    got = AscendExecutor(program, tmp_path, blocks=3).run({"x": x, "y": y})
+    np.testing.assert_array_equal(got["wide"], x.astype("f4"))
+    with np.errstate(invalid="ignore"):
+        want = y.astype(BF16.numpy)
+    np.testing.assert_array_equal(got["short"].astype("f4"), want.astype("f4"))  # of 0 the sign, too
+    assert (np.signbit(got["short"].astype("f4")) == np.signbit(want.astype("f4")))[~np.isnan(y)].all()
+
+
+# Rows, statistics that are stored, what is rounded between, windows, a turned tile, a product, of which bf16 is the type.
+SHORT = """graph g
+input a: bf16[{m}, {n}]
+input b: bf16[{n}]
+input w: bf16[{n}, 37]
+%0 = softmax(a, axes=[1])
+%1 = add(%0, b)
+%2 = reduce_max(a, axes=[1])
+%3 = transpose(a, perm=[1, 0])
+%4 = matmul(a, w)
+%5 = pad(a, lo=[1, 3], hi=[0, 5], value=1)
+%t = tanh(a)
+%6 = mul(%t, a)
+output o1 = %1
+output o2 = %2
+output o3 = %3
+output o4 = %4
+output o5 = %5
+output o6 = %6
+"""
+
+
+@needs_compiler
+def test_kernels_of_bf16_are_the_vector_units(tmp_path):
+    draw = random.Random(fresh.seed())
+    text = SHORT.format(m=draw.randint(17, 90), n=draw.randint(20, 200))
+    program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
+    assert any("ac_to_bf16" in s.text and "ac_of_bf16" in s.text for s in program.printed.values())
+    assert not any("bfloat16_t" in s.text for s in program.printed.values())
+    program.executor = AscendExecutor(program, tmp_path, blocks=3)
+    program.verify(seed=draw.randint(0, 99))
 
 
 # Sums of words along rows and down columns, indices of 64 bits, tiles that are turned, columns that integers name, steps along a row.
@@ -217,11 +278,19 @@ def test_comparisons_of_bits_have_a_price():
     assert by_bits > 1.5 * by_words
 
 
+def test_conversions_of_bf16_by_words_have_a_price():
+    def priced(dtype):
+        program = autocomp.optimize(graph({"a": f"{dtype}[512, 512]"}, "%0 = abs(a)"), target="ascend:310p", without=["tiling/npu-scalar-*"])
+        return dict(program.kernels[0].terms)["vector unit"]
+
+    assert priced("bf16") > 5 * priced("f32")
+
+
 # Results that cores share by whole blocks: integers, floats of 16 bits, turned tiles, running sums.
 ELEMENTS = """graph g
 input a: i64[7, 13]
 input b: f32[9, 37]
-input c: bf16[5, 19]
+input c: i64[5, 19]
 input d: i32[6, 37]
 input e: f16[6, 12]
 %0 = add(a, a)

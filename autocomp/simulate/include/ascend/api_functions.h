@@ -350,7 +350,9 @@ void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundM
       std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int16_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, int16_t> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
       0u
@@ -388,7 +390,9 @@ void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode roundM
       std::is_same_v<U, half> && std::is_same_v<T, uint8_t> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, uint8_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int16_t> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, int32_t> && std::is_same_v<T, float> ? 1u << int(RoundMode::CAST_NONE) :
+      std::is_same_v<U, int32_t> && std::is_same_v<T, int16_t> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, float> && std::is_same_v<T, half> ? 1u << int(RoundMode::CAST_NONE) :
       std::is_same_v<U, float> && std::is_same_v<T, int32_t> ? 1u << int(RoundMode::CAST_RINT) | 1u << int(RoundMode::CAST_FLOOR) | 1u << int(RoundMode::CAST_CEIL) | 1u << int(RoundMode::CAST_TRUNC) :
       0u
