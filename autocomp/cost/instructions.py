@@ -81,7 +81,7 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Join
     if "compares_bits" in chip.features:
         elements, calls = elements + of["compared_by_bits"] * d.matched[0], calls + of["compared_by_bits"] * d.matched[1]
     if "bf16_by_words" in chip.features:
-        made = [(n, of[f"bf16_{way}"]) for n, way in zip(d.bf16, ("widened", "narrowed")) if n]
+        made = [(n, each) for n, each in zip(d.bf16, (of["bf16_widened"], of["bf16_narrowed"])) if n]
         elements, calls = elements + sum(n * each for n, each in made), calls + sum(each for _, each in made)
     if d.looked_up and d.grid:  # an instruction looks up elements of one row
         calls += prod(size(x) for x in d.grid[:-1])

@@ -1,5 +1,5 @@
-"""bf16 on chips whose units do not know it: in memory as words of 16 bits, of which functions of autocomp_ascend_bf16.h make single precision
-and back, rounded to even."""
+"""bf16 on chips whose units do not know it: in memory as words of 16 bits, of which functions of autocomp_ascend_bf16.h make single
+precision and back, rounded to even."""
 
 from __future__ import annotations
 

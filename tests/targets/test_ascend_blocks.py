@@ -280,7 +280,8 @@ def test_comparisons_of_bits_have_a_price():
 
 def test_conversions_of_bf16_by_words_have_a_price():
     def priced(dtype):
-        program = autocomp.optimize(graph({"a": f"{dtype}[512, 512]"}, "%0 = abs(a)"), target="ascend:310p", without=["tiling/npu-scalar-*"])
+        text = graph({"a": f"{dtype}[512, 512]"}, "%0 = abs(a)")
+        program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
         return dict(program.kernels[0].terms)["vector unit"]
 
     assert priced("bf16") > 5 * priced("f32")
