@@ -12,3 +12,8 @@ def priced_for_one_make():
     with pytest.MonkeyPatch.context() as patch:
         price_for(patch, cpu_chip("xeon"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def built_quickly(quick_builds):
+    """Prices are asked here, not how fast what is built is."""

@@ -23,6 +23,7 @@ from autocomp.trace import Trace
 from benchmarks.cost_kernels import attention, chain, columns, conv, graph, matmul, turned
 from benchmarks.cost_table import ranks, spearman
 from tests.helpers.hosts import cpu_chip, price_for
+from tests.helpers.repeats import repeats
 
 
 def kernel(text):
@@ -288,7 +289,7 @@ def chained(text: str, chip: Chip, monkeypatch: pytest.MonkeyPatch) -> tuple[lis
     return [k.ops for k in program.kernels], program.predicted
 
 
-@pytest.mark.parametrize("channels, size", [(128, 28), (96, 40), (160, 20)])
+@pytest.mark.parametrize("channels, size", [(128, 28), repeats(96, 40, of="the first"), repeats(160, 20, of="the first")])
 def test_windows_of_bytes_are_converted_before_a_chain_where_lanes_would_store_them_apart(channels, size, monkeypatch):
     """Without a price of those stores the conversion is part of a chain of a short convolution's products."""
     chip = cpu_chip("zen3")

@@ -20,7 +20,7 @@ REFRESH = "python benchmarks/neighbourhoods.py --write, then state the mechanism
 @pytest.mark.parametrize("name", repeating(LINES_DRAWN, {
     "products/depth": "products/columns", "row sums/width": "row softmax/width", "convolutions/stride": "convolutions/channels",
     "convolutions/dilation": "convolutions/channels", "convolutions/groups": "convolutions/channels",
-    "depthwise/window": "depthwise/channels",
+    "depthwise/window": "depthwise/channels", "column variance/columns": "column maxima/columns",
 }))  # fmt: skip
 def test_a_shape_is_priced_like_its_neighbours_or_has_a_reason(name: str) -> None:
     listed = {e["at"]: e["times"] for e in LISTS["shapes"] if e["line"] == name}

@@ -14,6 +14,7 @@ from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from tests.helpers import fresh
 from tests.helpers.device_graphs import graph
+from tests.helpers.repeats import by_turns, repeats
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 FALL_BACK = "tiling/npu-scalar-*"
@@ -77,8 +78,7 @@ PARTS = {
 
 
 @needs_compiler
-@pytest.mark.parametrize("rows", [1, 2, 3, 13, 100])
-@pytest.mark.parametrize("after", ["", "exp(x)"])
+@pytest.mark.parametrize(("rows", "after"), by_turns([1, 2, 3, 13, 100], ["", "exp(x)"]))
 def test_columns_are_folded_half_of_the_rows_onto_the_other(rows, after, tmp_path):
     """An instruction a half, not one a row: of what is read, which stays, and of what is made, which is lost."""
     lines = [f"%9 = {after}", "%0 = reduce_sum(%9, axes=[0])"] if after else ["%0 = reduce_sum(x, axes=[0])"]
@@ -114,7 +114,7 @@ def test_parts_of_keys_whose_rounds_run_on_leave_the_maximum_of_every_row(tmp_pa
 
 
 @needs_compiler
-@pytest.mark.parametrize("op", ["softmax(x, axes=[1])", "layer_norm(x, g, b, axes=[1])"])
+@pytest.mark.parametrize("op", [repeats("softmax(x, axes=[1])", of="layer_norm"), "layer_norm(x, g, b, axes=[1])"])
 def test_few_long_rows_take_two_kernels(op, tmp_path):
     """Parts of rows on all cores, then results, whose tiles each combine the states of their row (rule `npu-same-folds`)."""
     text = graph({"x": "f16[3, 140009]"} | ({} if "soft" in op else dict.fromkeys("gb", "f16[140009]")), f"%0 = {op}")

@@ -155,7 +155,7 @@ def test_choices_by_truth_values_have_a_rule_of_their_own(step, rule):
 
 
 @needs_compiler
-@pytest.mark.parametrize("step", ["causal", "keys", ""])
+@pytest.mark.parametrize("step", ["causal", repeats("keys", of="causal"), ""])
 def test_prices_are_near_the_model(step, tmp_path):
     """Tiles of 128 x 256 of one head on one group of cores, priced as one head for each group, without the launch."""
     shape = (384, 384 if step == "causal" else 517, 64)

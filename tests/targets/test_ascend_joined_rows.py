@@ -15,6 +15,7 @@ from autocomp.simulate.program import simulated
 from autocomp.tile.derive import derive
 from tests.helpers import fresh
 from tests.helpers.device_graphs import conv, graph
+from tests.helpers.repeats import repeats
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 RULE = "directives/joined-rows"
@@ -37,7 +38,7 @@ def drawn(dtype: str, draw: np.random.Generator) -> dict[str, str]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", ["f32", "f16", "i8", "i32"])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8", repeats("i32", of="f32: words")])
 def test_drawn_results_of_short_rows_are_right(dtype, tmp_path):
     draw, joined = np.random.default_rng(fresh.seed()), 0
     for i, text in enumerate(drawn(dtype, draw).values()):

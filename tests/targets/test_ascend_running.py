@@ -53,7 +53,7 @@ def test_products_of_words_down_columns_fold_by_halves() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("fn", ["cummax", "cummin"])
+@pytest.mark.parametrize("fn", ["cummax", repeats("cummin", of="cummax")])
 def test_extremes_of_words_are_of_parts(fn: str) -> None:
     parts = [f"running/{fn}-of-words-in-parts-*"]
     text = running(fn, "i32", (900, 260), 0)

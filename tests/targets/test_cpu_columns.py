@@ -12,6 +12,7 @@ from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 from tests.helpers import fresh
 from tests.helpers.hosts import price_for, this_machine
+from tests.helpers.repeats import by_turns
 
 pytestmark = [pytest.mark.usefixtures("quick_builds"),
               pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
@@ -27,8 +28,7 @@ FORMS = {  # what is computed of x; its shape; whether a walk down a column leav
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["f32", "f16"])
+@pytest.mark.parametrize(("form", "kind"), by_turns(FORMS, ["f32", "f16"]))
 def test_results_are_as_one_vector_at_a_time(form, kind):
     lines, shape, there = FORMS[form]
     g = parse(f"graph g\ninput x: {kind}{list(shape)}\n{lines}\noutput y = %0\n")
@@ -50,8 +50,7 @@ def small_caches(monkeypatch):
     price_for(monkeypatch, this_machine(cores=2, l1=32 << 10, l2=512 << 10, l3=32 << 20))
 
 
-@pytest.mark.parametrize("columns", [333, 515, 1001, 777])
-@pytest.mark.parametrize("kind", ["reduce_sum", "reduce_max"])
+@pytest.mark.parametrize(("columns", "kind"), by_turns([333, 515, 1001, 777], ["reduce_sum", "reduce_max"]))
 def test_a_last_tile_of_fewer_columns_runs_side_by_side_too(columns, kind, monkeypatch):
     """Tiles that two threads take need not divide the columns: the last one has vectors of its own number, and a part of one."""
     small_caches(monkeypatch)

@@ -25,8 +25,10 @@ from autocomp.options import Options
 from autocomp.rewrite import load_rules
 from autocomp.tile.text import parse
 from autocomp.trace import Trace
+from tests.helpers.repeats import repeats
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 TRANSPOSE = """#define AC_LANES %d
 #include "autocomp_cpu.h"
@@ -64,7 +66,7 @@ def checked(graph, threads=1):
     return program, got
 
 
-@pytest.mark.parametrize("shape", [(5, 7, 3), (33, 40, 50), (70, 129, 31)], ids=str)
+@pytest.mark.parametrize("shape", [(5, 7, 3), repeats((33, 40, 50), of="the others"), (70, 129, 31)], ids=str)
 def test_products_with_a_transposed_factor(shape):
     m, k, n = shape
     b = Builder("transposed")
@@ -191,7 +193,7 @@ def test_an_array_that_is_read_later_keeps_its_place(summed, shared):
     assert (" p[" in code) == (not shared)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 65])
+@pytest.mark.parametrize("rows", [1, repeats(7, of="65"), 65])
 def test_later_passes_over_a_row_ask_for_the_next_one(rows):
     b = Builder("rows")
     b.output("y", b.op("softmax", b.input("x", TensorType(F32, (rows, 203))), axes=(1,)))
@@ -199,7 +201,7 @@ def test_later_passes_over_a_row_ask_for_the_next_one(rows):
     assert ("__builtin_prefetch(&in0[(i0 + 1)*203 + i1], 0, 3);" in source) == (rows > 1)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 65])
+@pytest.mark.parametrize("rows", [1, repeats(7, of="65"), 65])
 def test_the_pass_before_the_last_one_asks_for_the_lines_that_are_written(rows):
     b = Builder("rows")
     b.output("y", b.op("softmax", b.input("x", TensorType(F32, (rows, 203))), axes=(1,)))
@@ -227,7 +229,7 @@ def pooled(size, kernel, stride):
     return b.graph()
 
 
-@pytest.mark.parametrize("shape", [(39, 3, 2), (40, 2, 2), (33, 5, 3), (70, 3, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(39, 3, 2), *(repeats(x, of="the first") for x in ((40, 2, 2), (33, 5, 3))), (70, 3, 1)], ids=str)
 def test_windows_with_edges_on_one_and_two_threads(shape):
     program, one = checked(pooled(*shape))
     np.testing.assert_array_equal(one["y"], checked(pooled(*shape), 2)[1]["y"])
@@ -278,7 +280,7 @@ def test_without_its_rule_rows_of_results_are_stored_lane_by_lane_and_the_price_
     assert "vf_scatter_rows" in whole.source() and "vf_scatter_rows" not in less.source() and less.verify().ratio <= 1
 
 
-@pytest.mark.parametrize("n", [5, 10, 37])
+@pytest.mark.parametrize("n", [5, repeats(10, of="5 and 37"), 37])
 def test_what_is_left_of_a_row_is_a_part_of_a_vector(n):
     """Of 89 rows of 47 that took 15 exponentials one by one, a cross-entropy took 10.7 us, 5.0 so (Xeon, AVX-512)."""
     b = Builder("rows")

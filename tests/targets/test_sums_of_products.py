@@ -8,9 +8,11 @@ import pytest
 
 import autocomp
 from tests.helpers.device_graphs import graph
-from tests.helpers.repeats import repeats
+from tests.helpers.repeats import by_turns, repeats
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+
+HOW: list[dict] = [{"same": True}, {}, {"depth": 33}, {"after": "mul(%s, b2)"}]
 
 
 def products(dtype: str, depth: int = 48, same: bool = False, after: str = "relu(%s)") -> str:
@@ -23,8 +25,7 @@ def products(dtype: str, depth: int = 48, same: bool = False, after: str = "relu
 
 @needs_cc
 @pytest.mark.usefixtures("quick_builds")
-@pytest.mark.parametrize("dtype", ["f16", repeats("bf16", of="f16"), "f32", "f64"])
-@pytest.mark.parametrize("how", [{"same": True}, {}, {"depth": 33}, {"after": "mul(%s, b2)"}], ids=str)
+@pytest.mark.parametrize(("dtype", "how"), [*by_turns(["f16", "f32", "f64"], HOW), *(repeats("bf16", x, of="f16") for x in HOW)], ids=str)
 def test_products_are_added_on_cpus(dtype, how):
     text = products(dtype, **how)
     text = text.replace("input b:", f"input b2: {dtype}[100]\ninput b:") if "b2" in text else text
