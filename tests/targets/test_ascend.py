@@ -191,6 +191,19 @@ def test_the_model_sees_faults(edit, complaint, tmp_path):
 
 
 @needs_compiler
+def test_the_model_sees_unordered_bytes_far_from_the_beginning_of_a_work(tmp_path):
+    """Uses are kept by kilobytes: 64 bytes behind the second one are read before the instruction that writes four has ended."""
+    def edit(text):
+        text = re.sub(r"(Set|Wait)Flag<HardEvent::V_MTE3>.*;", "", text)
+        few = re.sub(r"out0_out\[0\], ac_copy\(1, n_i0 \* 2, 0, 0\)", "out0_out[1024], ac_copy(1, 64, 0, 0)", text)
+        assert few != text
+        return few
+
+    with pytest.raises(ModelFailure, match="V writes, MTE3 reads the same bytes unordered"):
+        check(GRAPHS["chain"], tmp_path, edit=edit, blocks=1)
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     ("name", "was", "by", "complaint"),
     [
