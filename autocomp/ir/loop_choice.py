@@ -19,6 +19,7 @@ from autocomp.ir.types import Dim, TensorType
 from autocomp.trace import Trace
 
 MOST_STEPS = 1024  # of a loop that is unrolled
+MOST_OPERATIONS = 2**14  # of all its steps, as many as a long LSTM's: a compilation took 7 ms of a processor for each (910B1)
 ONE = "loop/one-step"  # a loop of one step is its body: what stands before and behind it fuses with it
 UNROLL = "loop/unroll"  # what a target, or what runs a program, cannot repeat is written once a step
 
@@ -48,6 +49,10 @@ def settled(graph: Graph, repeats: bool, trace: Trace, without: Sequence[str] = 
                 many = "any number of" if trips == ENDLESS else f"up to {trips}"
                 hint = f"give the model a bound of at most {MOST_STEPS} steps, or compile it for the cpu"
             raise UnsupportedOp(f"a loop of {many} steps: {why}; loops of up to {MOST_STEPS} are unrolled then", where=where, hint=hint)
+        if rule == UNROLL and (operations := trips * len(n.attrs["body"])) > MOST_OPERATIONS:
+            raise UnsupportedOp(f"a loop of {trips} steps of {len(n.attrs['body'])} operations: {why}; loops of up to {MOST_OPERATIONS} "
+                                f"operations, not {operations}, are unrolled then", where=where,
+                                hint="take smaller matrices or fewer steps, or compile it for the cpu or cuda")  # fmt: skip
         if not trips and len(n.attrs["results"]) > n.attrs["carried"]:
             raise UnsupportedOp(f"it stacks the results of no step, and {why}", where=where, hint="leave it out of the model")
     for rule in sorted({r for r, _ in reasons.values()}):

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 import autocomp
-from autocomp.errors import ModelError
+from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.text import parse, show
 from autocomp.ir.builder import Builder, make_op
 from autocomp.ir.checks import check_graph
 from autocomp.ir.loop_bodies import loop, loops_of, unrolled
+from autocomp.ir.loop_choice import MOST_OPERATIONS, settled
 from autocomp.ir.node import Graph
 from autocomp.ir.reference import evaluate
 from autocomp.ir.tolerance import relative_error
 from autocomp.ir.types import BOOL, F32, I64, Sym, TensorType
+from autocomp.trace import Trace
 
 RNG = np.random.default_rng(14)
 
@@ -202,3 +204,26 @@ def test_a_carry_keeps_its_type():
 def test_errors_grow_with_the_steps():
     short, long = (relative_error(rnn(n)) for n in (4, 400))
     assert 8 < long["y0"] / short["y0"] < 12  # the root of 100
+
+
+def test_what_is_too_much_for_a_list_of_kernels_is_refused():
+    assert not loops_of(settled(rnn(9), False, Trace()))
+    wide = loop_of_many_operations(1000, MOST_OPERATIONS // 1000 + 1)
+    assert loops_of(settled(wide, True, Trace()))
+    with pytest.raises(UnsupportedOp, match=r"a loop of 1000 steps of \d+ operations: programs for this target are lists of kernels"):
+        settled(wide, False, Trace())
+
+
+def loop_of_many_operations(trips, operations) -> Graph:
+    b = Builder("many")
+    x = b.input("x", TensorType(F32, (4,)))
+
+    def body(carries, slices):
+        y = carries[0]
+        for k in range(operations):
+            y = b.op("tanh" if k % 2 else "exp", y)
+        return [y], []
+
+    (y,), _ = loop(b, [x], [], body, trips)
+    b.output("y", y)
+    return b.graph()
