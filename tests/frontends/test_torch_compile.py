@@ -72,6 +72,19 @@ def turned(q, angles):
     return torch.view_as_real(z).flatten(3)
 
 
+def test_steps_of_optimisers_over_lists_of_tensors():
+    def step(ps, gs, ms, vs):
+        scale = (1 / torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gs)))).clamp(max=1)
+        gs = torch._foreach_mul(gs, scale)
+        ms, vs = torch._foreach_lerp(ms, gs, 0.7), torch._foreach_addcmul(torch._foreach_mul(vs, 0.9), gs, gs, value=0.1)
+        below = torch._foreach_add(torch._foreach_sqrt(torch._foreach_clamp_min(vs, 0.01)), [1e-8, 1e-6])
+        return torch._foreach_addcdiv(torch._foreach_sub(ps, gs, alpha=0.5), ms, below, [-0.01, -0.02]), ms, vs
+
+    drawn = lambda: [torch.rand(3, 4), torch.rand(5)]
+    (graph,) = check(step, drawn(), drawn(), drawn(), drawn())
+    assert not graph.stayed and graph.programs == 1
+
+
 def test_an_input_that_is_called_as_a_constant():
     """torch calls results that are kept for the way back `slice_scatter_5`; so are called constants of rows of that operator."""
     w = torch.randn(2, 1, 4, requires_grad=True)

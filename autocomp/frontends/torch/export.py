@@ -25,6 +25,7 @@ from autocomp.frontends.torch import (  # noqa: F401  (their rows stand in TABLE
     convolutions,
     factorisations,
     flexible_attention,
+    foreach,
     fourier,
     gamma,
     linear_algebra,
