@@ -40,11 +40,22 @@ def chunk_bytes(x: Shared) -> int:
     return x.vector * x.buf.dtype.bytes
 
 
+def steady(x: Shared, threads: int) -> bool:
+    """Whether a thread's chunks come in the order of the tensor's rows, a constant number of rows, or of places in a row, apart."""
+    per_row = x.row // x.vector
+    return not _permuted(x) and (threads % per_row == 0 or per_row % threads == 0)
+
+
+def _permuted(x: Shared) -> bool:
+    """Whether chunks are numbered as they lie in shared memory: whole ones that a swizzle permutes."""
+    return chunk_bytes(x) == 16 and not x.padding
+
+
 def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     """A tile of a view into shared memory, chunk by chunk, asynchronously where memory allows.
 
-    Chunks are numbered as they lie in shared memory; the swizzle is undone on the side of global memory, so that a wave's
-    destinations are dense.
+    Chunks that a swizzle permutes are numbered as they lie in shared memory; it is undone on the side of global memory, so that a wave's
+    destinations are dense. Others are numbered as the tensor's rows come: a thread's next one is a constant away.
     """
     x = at.place.shared.get(s.dst) or at.place.staged[s.dst]
     t = x.view
@@ -59,54 +70,68 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     unroll = x.vector > 1 or bytes_ >= ASYNCHRONOUS
     kept = "_kept" if bytes_ == 16 and at.wants("cache_windows", windows_overlap(t, {a: at.p.extent(a) for a in t.axes})) else ""
 
-    def one() -> None:
-        target, address, inside = _chunk(at, x, when)
+    def one(number: str, turn: str) -> None:
+        target, address, inside = _chunk(at, x, *_numbered(at, x, number, turn), when)
         at.put(f"ac_copy{kept}<{bytes_}>({target}, {address}, {inside});")
 
     whole = count if again else chunks // at.place.threads  # of a thread, whatever its number is: no branch parts one from the next
     if whole:
         with at.block(f"for (int q = 0; q < {whole}; ++q)", unroll=unroll, most=COPIES if whole > COPIES else 0):
             ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
-            number = f"ac_min({ahead}, {chunks - at.place.wave}) + lane" if again else f"threadIdx.x + q * {at.place.threads}"
-            at.put(f"const int c = {number};")
-            one()
+            last = chunks - at.place.wave
+            one(*((f"ac_min({ahead}, {last}) + lane", "") if again else (f"threadIdx.x + q * {at.place.threads}", "q")))
     if whole < count:
         with at.block(f"if (threadIdx.x < {chunks - whole * at.place.threads})"):
-            at.put(f"const int c = threadIdx.x + {whole * at.place.threads};")
-            one()
+            one(f"threadIdx.x + {whole * at.place.threads}", f"{whole}")
 
 
 def _in_batches(at: Printer, x: Shared, count: int, when: list[str] | None) -> None:
     """Chunks too narrow for asynchronous copies: a thread reads several before it writes the first."""
-    some, chunks = min(count, BATCH), x.rows * x.row // x.vector
-    bounded = [f"c < {chunks}"] if -(-count // some) * some * at.place.threads > chunks else []
+    batches = -(-count // BATCH)
+    some, chunks, threads = -(-count // batches), x.rows * x.row // x.vector, at.place.threads
+    number = f"threadIdx.x + (q0 + q) * {threads}"
+    bounded = [f"{number} < {chunks}"] if batches * some * threads > chunks else []
     with at.block(f"for (int q0 = 0; q0 < {count}; q0 += {some})"):
         at.put(f"ac_pack_of<{x.vector}, {STORED[x.buf.dtype.name]}> held[{some}];")
         with at.block(f"for (int q = 0; q < {some}; ++q)", unroll=True):
-            at.put(f"const int c = threadIdx.x + (q0 + q) * {at.place.threads};")
-            _, address, inside = _chunk(at, x, [*bounded, *(when or [])])
+            _, address, inside = _chunk(at, x, *_numbered(at, x, number, "(q0 + q)"), [*bounded, *(when or [])])
             at.put(f"held[q] = ac_fetched<{x.vector}>({address}, {inside});")
         with at.block(f"for (int q = 0; q < {some}; ++q)", unroll=True):
-            at.put(f"const int c = threadIdx.x + (q0 + q) * {at.place.threads};")
-            lies, chunk = _numbered(x)
-            there = at.element(x, lies, f"{chunk}{f' * {x.vector}' if x.vector > 1 else ''}")
+            _, chunk, placed = _numbered(at, x, number, "(q0 + q)")
+            there = at.element(x, placed, f"{chunk}{f' * {x.vector}' if x.vector > 1 else ''}")
             at.put(f"{f'if ({bounded[0]}) ' if bounded else ''}ac_keep({there}, held[q]);")
 
 
-def _numbered(x: Shared) -> tuple[str, str]:
-    """Of the chunk numbered `c`, as they lie in shared memory: its row and its number in it."""
-    per_row = x.row // x.vector
-    return f"c / {per_row}", f"c % {per_row}"
+def _numbered(at: Printer, x: Shared, number: str, turn: str) -> tuple[str, str, str]:
+    """The row of a thread's chunk in this turn, its number in it, and where the row lies; `number`: the chunk's, which is declared here
+    unless it is `turn` times a constant."""
+    per_row, threads = x.row // x.vector, at.place.threads
+    if not steady(x, threads) or not turn:
+        at.put(f"const int c = {number};")
+        row = f"c / {per_row}"
+        return row, f"c % {per_row}", x.placed(row)
+    if per_row == threads:
+        return turn, "threadIdx.x", x.placed(turn)
+    if per_row % threads == 0:
+        row = f"{turn} / {per_row // threads}"
+        return row, f"(threadIdx.x + {turn} % {per_row // threads} * {threads})", x.placed(row)
+    first, step = f"threadIdx.x / {per_row}", threads // per_row
+    row = f"{first} + {turn} * {step}"
+    placed = x.placed(row)  # what a turn adds is a constant where steps are whole rounds of rows that are apart, or the other way round
+    if x.apart > 1 and step % x.apart == 0:
+        placed = f"{x.placed(first)} + {turn} * {step // x.apart}"
+    elif x.apart > 1 and x.apart % step == 0:
+        placed = f"({first} + {turn} % {x.apart // step} * {step}) * {x.rows // x.apart} + {turn} / {x.apart // step}"
+    return row, f"threadIdx.x % {per_row}", placed
 
 
-def _chunk(at: Printer, x: Shared, when: list[str] | None) -> tuple[str, str, str]:
-    """Of the chunk numbered `c`, whose row and column are declared here: where it lies in shared memory, where it comes from, and the
-    condition under which it is read."""
-    t, whole = x.view, chunk_bytes(x) == 16
+def _chunk(at: Printer, x: Shared, lies: str, chunk: str, placed: str, when: list[str] | None) -> tuple[str, str, str]:
+    """Of a chunk that lies at a place of a row, or one that no swizzle permutes, comes from there and goes to row `placed`: where it goes,
+    where it comes from, and the condition under which it is read. Its row and column in the tile are declared here."""
+    t = x.view
     assert t is not None
-    lies, chunk = _numbered(x)
-    place = x.chunk(lies, chunk) if whole else chunk
-    at.put(f"const int row = {x.number(f'({lies})')}, col = {place}{f' * {x.vector}' if x.vector > 1 else ''};")
+    row, place = (x.number(f"({lies})"), x.chunk(lies, chunk)) if _permuted(x) else (lies, chunk)
+    at.put(f"const int row = {row}, col = {place}{f' * {x.vector}' if x.vector > 1 else ''};")
     local: dict[str, str] = {}
     covers = dict((*x.outer, *x.inner))  # sizes with what pads the tile: the outermost axis of a group takes it all
     for var, group, padded in (("row", x.outer, x.rows), ("col", x.inner, x.row)):
@@ -123,5 +148,5 @@ def _chunk(at: Printer, x: Shared, when: list[str] | None) -> tuple[str, str, st
     ok += at.guards(t.guard, point)
     if t.fill and t.guard:
         raise UnsupportedOp(f"a factor of a product is filled with {t.fill} outside", where=f"kernel {at.p.name}")
-    target = f"{at.start(x)} + c * 16" if whole else at.element(x, lies, "col")
+    target = f"{at.start(x)} + c * 16" if _permuted(x) else at.element(x, placed, "col")
     return target, at.address(t, point, at_once=True), every(ok)

@@ -14,7 +14,7 @@ from math import ceil, prod
 from typing import Any
 
 import numpy as np
-from autocomp.targets.simt import min_blocks, prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
+from autocomp.targets.simt import copies, min_blocks, prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
@@ -465,12 +465,22 @@ class Counter(Printer):
         chunks = x.rows * x.row // x.vector
         n = chunks / self.place.threads
         bytes_ = x.vector * x.buf.dtype.bytes
-        guards = len(t.guard) + sum(e % tile_of(self.p, a) != 0 for a, e in self.samples.extent.items() if a in t.axes)
-        self.chunk(n, [x.row // x.vector, *(size for group in (x.outer, x.inner) for _, size in group[:-1])], t, guards)
+        cut = {a for a, e in self.samples.extent.items() if a in t.axes and e % tile_of(self.p, a) != 0}
+        parted = [x.row // x.vector, *(size for group in (x.outer, x.inner) for _, size in group[:-1])]
+        if copies.steady(x, self.place.threads):  # the next chunk is a constant away: it is compared with what ends the rows, and zeroed
+            self.chunk(min(n, 1.0), parted, t, len(t.guard) + len(cut))
+            further = max(0.0, n - 1.0)
+            self.spend(table()["comparison"], further * (len(t.guard) + len(cut & {a for a, _ in x.outer})))
+            self.spend(table()["element"], further * (bytes_ < ASYNCHRONOUS))
+        else:
+            self.chunk(n, parted, t, len(t.guard) + len(cut))
         wide = max(1.0, bytes_ * self.place.wave / LINE)
         lines = max(wide, self.place.wave * bytes_ / min(x.row_bytes, LINE) if x.row_bytes < LINE else wide)
         self.request(n * (1 if bytes_ >= ASYNCHRONOUS else 2), n * lines * (1 if bytes_ >= ASYNCHRONOUS else 2))
-        self.asked_bytes += n * max(self.place.wave * bytes_, SECTOR) * self.often
+        asked = self.place.wave * bytes_
+        run = min(x.row * x.buf.dtype.bytes, asked)  # bytes of a row that lie side by side in what a warp asks for
+        begins = 0 if dim_hint(t.shape[-1]) * x.buf.dtype.bytes % SECTOR == 0 else SECTOR - bytes_  # anywhere in a sector
+        self.asked_bytes += n * asked / run * max(run + begins, SECTOR) * self.often
         if bytes_ < ASYNCHRONOUS:
             self.wait("load", ceil(n / (BATCH if "batch_copies" in self.directives else 1)))
         elif s.dst in self.place.staged:

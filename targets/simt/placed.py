@@ -22,13 +22,15 @@ EASILY = 160  # registers of a thread up to which sums and factors are held whol
 
 @dataclass(frozen=True)
 class Shared:
-    """An operand of a contraction in shared memory: `rows` rows of `row` elements, 16-byte chunks swizzled.
+    """An operand of a contraction in shared memory: `rows` rows of `row` elements, 16-byte chunks swizzled. A tile that is staged there
+    has padded rows instead: an odd number of accesses apart, they fall into other banks, and each address is a constant away from another.
 
     outer, inner   the axes of a row's number and of an element's place in it, innermost first, as (axis, tile size)
     deep           whether the reduced axes are the inner ones (K-major)
     vector         elements that one copy moves
     apart          rows that lanes read at once are so far apart: they are laid side by side, so that the swizzle tells them apart
-    swizzled       whether chunks are permuted by their row; not where lanes read along one row
+    swizzled       whether chunks are permuted by their row; not where lanes read along one row, or rows are padded
+    padding        elements between the end of a row and the next one
     """
 
     buf: Buf
@@ -42,6 +44,7 @@ class Shared:
     view: Tensor | None
     apart: int = 1
     swizzled: bool = True
+    padding: int = 0
 
     def placed(self, row: str) -> str:
         """Where row number `row` lies: rows that are `apart` follow each other."""
@@ -62,7 +65,8 @@ class Shared:
 
     @property
     def row_bytes(self) -> int:
-        return self.row * self.buf.dtype.bytes
+        """From one row's beginning to the next one's."""
+        return (self.row + self.padding) * self.buf.dtype.bytes
 
     @property
     def bytes(self) -> int:

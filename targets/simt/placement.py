@@ -374,10 +374,9 @@ class Placer:
         last, size = outer[-1] if outer else ("", 1)
         reached = rows // size * max(size, layout.extent(last)) + (layout.extent(near) > across)  # threads of padding read too
         rows = self.out.padded(rows, across, vector, vector * buf.dtype.bytes)
-        at = self.out.reserve(max(reached, rows) * across * buf.dtype.bytes, ALIGN)
-        apart = layout.reg[0].count if layout.reg and layout.reg[0].axis == outer[0][0] else 1
-        self.out.staged[buf.name] = Shared(buf, outer, ((near, across),), rows, across, True, vector, at, view,
-                                           1 if rows % apart else apart)  # fmt: skip
+        apart = layout.reg[0].count if layout.reg and (layout.reg[0].axis, layout.reg[0].stride) == (outer[0][0], 1) else 1
+        x = Shared(buf, outer, ((near, across),), rows, across, True, vector, 0, view, 1 if rows % apart else apart, False, vector)
+        self.out.staged[buf.name] = replace(x, offset=self.out.reserve(max(reached, rows) * x.row_bytes, ALIGN))
 
     def slid_along(self, t: Tensor) -> str:
         """The axis of results along which the windows that a view reads slide in memory's innermost dimension, "" where none do."""

@@ -3,7 +3,7 @@
 /*
  * matmul_bitand_shr_concat_3more: bitand shr reshape reshape reshape concat reshape cast sub mul reshape matmul
  * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64 | prefetch_factors | turned_store
- * predicted: 4.96 us, bound by latency, 0% of the roofline
+ * predicted: 4.66 us, bound by latency, 0% of the roofline
  * rule: fusion/view: bitand into operand 0 of reshape
  * rule: fusion/view: shr into operand 0 of reshape
  * rule: fusion/map-into-map: reshape into operand 0 of concat
@@ -66,9 +66,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
       const int r0_b = it * 2;
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 64), col = c % 64 * 2;
-        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + ((r0_b + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
+        const int row = q, col = threadIdx.x * 2;
+        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<256>(q, (col) * 2), in0 + ((r0_b + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
       }
     }
     ac_commit();
@@ -88,9 +87,8 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_bitand_shr_concat_3mor
       const int r0_b4 = ahead * 2;
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 64), col = c % 64 * 2;
-        ac_copy<4>(smem + 0 + ahead % 4 * 4096 + ac_swizzle<256>(c / 64, (col) * 2), in0 + ((r0_b4 + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
+        const int row = q, col = threadIdx.x * 2;
+        ac_copy<4>(smem + 0 + ahead % 4 * 4096 + ac_swizzle<256>(q, (col) * 2), in0 + ((r0_b4 + (col / 64))*64 + (col / 2 % 32)*2 + (col % 2)), true);
       }
     }
     ac_commit();

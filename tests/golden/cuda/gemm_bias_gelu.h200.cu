@@ -2,15 +2,15 @@
 
 /*
  * matmul_add_gelu: matmul add gelu
- * schedule: tile i0 16, i1 32, r0 128 | stages 8 | threads 64 | turned_store | batch_copies
- * predicted: 16.41 us, bound by latency, 0% of the roofline
+ * schedule: tile i0 32, i1 32, r0 128 | stages 8 | threads 128 | turned_store | batch_copies
+ * predicted: 10.33 us, bound by latency, 0% of the roofline
  * rule: fusion/epilogue: matmul into operand 0 of add
  * rule: fusion/epilogue: add into operand 0 of gelu
  * rule: tiling/gpu-contract: the schedule
  *
  * kernel matmul_add_gelu(in0: f16[i0:200, r0:333], in1: f16[i1:177, r0:333] of in1[333, 177] at [r0, i1], in2: f16[i1:177]) -> out0: f16[i0:200, i1:177]
  * axes i0=200 i1=177 r0=333
- * tile i0=16 i1=32 r0=128
+ * tile i0=32 i1=32 r0=128
  * grid i0, i1
  *   acc: f32[i0, i1] fragment = fill 0.0
  *   pipelined r0 stages=8
@@ -21,23 +21,23 @@
  *   gelu_t: f16[i0, i1] fragment = map gelu(cast(f16, acc) + in2_t)
  *   store out0 = gelu_t
  *
- * acc: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
- * in2_t: reg (i1,1,2)(i1,8,2) lane (i1,2,4)(-,0,8) wave (i1,16,2)
- * gelu_t: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i1,16,2)
- * in0_t: shared, 4096 bytes f16, ring of 8
+ * acc: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i0,16,2)(i1,16,2)
+ * in2_t: reg (i1,1,2)(i1,8,2) lane (i1,2,4)(-,0,8) wave (-,0,2)(i1,16,2)
+ * gelu_t: reg (i1,1,2)(i0,8,2)(i1,8,2) lane (i1,2,4)(i0,1,8) wave (i0,16,2)(i1,16,2)
+ * in0_t: shared, 8192 bytes f16, ring of 8
  * in1_t: shared, 8192 bytes f16, ring of 8
  * acc: mma.m16n8k16.f16, 1 x 2 a wave, 8 steps
  */
-extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(128) k_matmul_add_gelu(const f16 *__restrict__ in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, f16 *__restrict__ out0) {
   const int lane = threadIdx.x % AC_WAVE, wave = threadIdx.x / AC_WAVE;
   (void)lane; (void)wave;
   extern __shared__ __align__(1024) unsigned char smem[];
-  const int i0_t = lane / 4;
-  const int i1_t = lane % 4 * 2 + wave * 16;
+  const int i0_t = lane / 4 + wave % 2 * 16;
+  const int i1_t = lane % 4 * 2 + wave / 2 * 16;
   int block = blockIdx.x;
   const int i1_b = block % 6 * 32;
   block /= 6;
-  const int i0_b = block * 16;
+  const int i0_b = block * 32;
   float acc[8];
   float in2_t[4];
   float gelu_t[8];
@@ -52,28 +52,24 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 128), col = c % 128;
+          const int row = (q0 + q), col = threadIdx.x;
           held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*333 + (r0_b + (col))), (i0_b + (row) < 200) & (r0_b + (col) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 0 + it * 4096 + ac_swizzle<256>(c / 128, (c % 128) * 2), held[q]);
+          ac_keep(smem + 0 + it * 8192 + ac_swizzle<256>((q0 + q), (threadIdx.x) * 2), held[q]);
         }
       }
-      for (int q0 = 0; q0 < 64; q0 += 8) {
+      for (int q0 = 0; q0 < 32; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 32), col = c % 32;
+          const int row = threadIdx.x / 32 + (q0 + q) * 4, col = threadIdx.x % 32;
           held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b + (row))*177), (i1_b + (col) < 177) & (r0_b + (row) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 32768 + it * 8192 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+          ac_keep(smem + 65536 + it * 8192 + ac_swizzle<64>(threadIdx.x / 32 + (q0 + q) * 4, (threadIdx.x % 32) * 2), held[q]);
         }
       }
     }
@@ -90,28 +86,24 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 128), col = c % 128;
+          const int row = (q0 + q), col = threadIdx.x;
           held[q] = ac_fetched<1>(in0 + ((i0_b + (row))*333 + (r0_b3 + (col))), (i0_b + (row) < 200) & (r0_b3 + (col) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 0 + ahead % 8 * 4096 + ac_swizzle<256>(c / 128, (c % 128) * 2), held[q]);
+          ac_keep(smem + 0 + ahead % 8 * 8192 + ac_swizzle<256>((q0 + q), (threadIdx.x) * 2), held[q]);
         }
       }
-      for (int q0 = 0; q0 < 64; q0 += 8) {
+      for (int q0 = 0; q0 < 32; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 32), col = c % 32;
+          const int row = threadIdx.x / 32 + (q0 + q) * 4, col = threadIdx.x % 32;
           held[q] = ac_fetched<1>(in1 + ((i1_b + (col)) + (r0_b3 + (row))*177), (i1_b + (col) < 177) & (r0_b3 + (row) < 333));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 32768 + ahead % 8 * 8192 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+          ac_keep(smem + 65536 + ahead % 8 * 8192 + ac_swizzle<64>(threadIdx.x / 32 + (q0 + q) * 4, (threadIdx.x % 32) * 2), held[q]);
         }
       }
     }
@@ -121,10 +113,10 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
     for (int kk = 0; kk < 8; ++kk) {
       unsigned fa[1][4], fb[2][2];
       for (int m = 0; m < 1; ++m) {
-        ac_ldmatrix4(fa[m], smem + 0 + slot * 4096 + ac_swizzle<256>(0 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4(fa[m], smem + 0 + slot * 8192 + ac_swizzle<256>(wave % 2 * 16 + m * 16 + lane % 16, (kk * 16 + lane / 16 * 8) * 2));
       }
       for (int n = 0; n < 1; ++n) {
-        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 32768 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 1 * 16 + n * 16 + lane / 16 * 8) * 2));
+        ac_ldmatrix4_t(fb[2 * n], fb[2 * n + 1], smem + 65536 + slot * 8192 + ac_swizzle<64>(kk * 16 + lane / 8 % 2 * 8 + lane % 8, (wave / 2 * 16 + n * 16 + lane / 16 * 8) * 2));
       }
       for (int m = 0; m < 1; ++m) {
         #pragma unroll
@@ -152,15 +144,15 @@ extern "C" __global__ void __launch_bounds__(64) k_matmul_add_gelu(const f16 *__
   ac_sync();
   const int column = threadIdx.x % 32;
   if (i1_b + column < 177) {
-    for (int row2 = threadIdx.x / 32; row2 < 16; row2 += 16) {
+    for (int row2 = threadIdx.x / 32; row2 < 32; row2 += 32) {
       ac_pack_of<1, f16> held[8];
       #pragma unroll
       for (int u = 0; u < 8; ++u) {
-        ac_move<1>(held[u].v, box + ((row2 + u * 2)) * 40 + (column));
+        ac_move<1>(held[u].v, box + ((row2 + u * 4)) * 40 + (column));
       }
       #pragma unroll
       for (int u = 0; u < 8; ++u) {
-        if (i0_b + (row2 + u * 2) < 200) ac_move<1>(out0 + (i0_b + (row2 + u * 2))*177 + (i1_b + column), held[u].v);
+        if (i0_b + (row2 + u * 4) < 200) ac_move<1>(out0 + (i0_b + (row2 + u * 4))*177 + (i1_b + column), held[u].v);
       }
     }
   }

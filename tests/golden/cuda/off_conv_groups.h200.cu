@@ -3,7 +3,7 @@
 /*
  * conv: transpose conv transpose
  * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl | late_launch | turned_store | batch_copies
- * predicted: 4.38 us, bound by launch, 0% of the roofline
+ * predicted: 4.21 us, bound by latency, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[48, 3, 3, 6]
  * rule: layout/conv-channels-last: made conv f16[2, 21, 23, 48]
  * rule: layout/conv-channels-last: made transpose f16[2, 48, 21, 23]
@@ -53,22 +53,19 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
       const int r0_b = it;
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 16), col = c % 16 * 2;
-        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b*1104 + (col / 6)*48 + (col % 6) - 1152), (i3_b + (row / 32) < 21) & ((row % 32) < 23) & ((col / 6) < 3) & ((i3_b + (row / 32)) + 2*r0_b + -2 >= 0) & (-1*(i3_b + (row / 32)) + -2*r0_b + 22 >= 0) & ((row % 32) + 2*(col / 6) + -2 >= 0) & (-1*(row % 32) + -2*(col / 6) + 24 >= 0));
+        const int row = threadIdx.x / 16 + q * 4, col = threadIdx.x % 16 * 2;
+        ac_copy<4>(smem + 0 + it * 4096 + ac_swizzle<64>(threadIdx.x / 16 + q * 4, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b*1104 + (col / 6)*48 + (col % 6) - 1152), (i3_b + (row / 32) < 21) & ((row % 32) < 23) & ((col / 6) < 3) & ((i3_b + (row / 32)) + 2*r0_b + -2 >= 0) & (-1*(i3_b + (row / 32)) + -2*r0_b + 22 >= 0) & ((row % 32) + 2*(col / 6) + -2 >= 0) & (-1*(row % 32) + -2*(col / 6) + 24 >= 0));
       }
       for (int q0 = 0; q0 < 8; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 32), col = c % 32;
+          const int row = threadIdx.x / 32 + (q0 + q) * 2, col = threadIdx.x % 32;
           held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b*3 + (col / 6) + (col % 6)*9), ((row) < 12) & ((col / 6) < 3));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 32768 + it * 1024 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+          ac_keep(smem + 32768 + it * 1024 + ac_swizzle<64>(threadIdx.x / 32 + (q0 + q) * 2, (threadIdx.x % 32) * 2), held[q]);
         }
       }
     }
@@ -83,22 +80,19 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *in0, const f1
       const int r0_b3 = ahead;
       #pragma unroll
       for (int q = 0; q < 16; ++q) {
-        const int c = threadIdx.x + q * 64;
-        const int row = (c / 16), col = c % 16 * 2;
-        ac_copy<4>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(c / 16, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b3*1104 + (col / 6)*48 + (col % 6) - 1152), (i3_b + (row / 32) < 21) & ((row % 32) < 23) & ((col / 6) < 3) & ((i3_b + (row / 32)) + 2*r0_b3 + -2 >= 0) & (-1*(i3_b + (row / 32)) + -2*r0_b3 + 22 >= 0) & ((row % 32) + 2*(col / 6) + -2 >= 0) & (-1*(row % 32) + -2*(col / 6) + 24 >= 0));
+        const int row = threadIdx.x / 16 + q * 4, col = threadIdx.x % 16 * 2;
+        ac_copy<4>(smem + 0 + ahead % 8 * 4096 + ac_swizzle<64>(threadIdx.x / 16 + q * 4, (col) * 2), in0 + (i0_b*11592 + i1_b*6 + (i3_b + (row / 32))*552 + (row % 32)*24 + r0_b3*1104 + (col / 6)*48 + (col % 6) - 1152), (i3_b + (row / 32) < 21) & ((row % 32) < 23) & ((col / 6) < 3) & ((i3_b + (row / 32)) + 2*r0_b3 + -2 >= 0) & (-1*(i3_b + (row / 32)) + -2*r0_b3 + 22 >= 0) & ((row % 32) + 2*(col / 6) + -2 >= 0) & (-1*(row % 32) + -2*(col / 6) + 24 >= 0));
       }
       for (int q0 = 0; q0 < 8; q0 += 8) {
         ac_pack_of<1, f16> held[8];
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 32), col = c % 32;
+          const int row = threadIdx.x / 32 + (q0 + q) * 2, col = threadIdx.x % 32;
           held[q] = ac_fetched<1>(in1 + (i1_b*648 + (row)*54 + r0_b3*3 + (col / 6) + (col % 6)*9), ((row) < 12) & ((col / 6) < 3));
         }
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
-          const int c = threadIdx.x + (q0 + q) * 64;
-          ac_keep(smem + 32768 + ahead % 8 * 1024 + ac_swizzle<64>(c / 32, (c % 32) * 2), held[q]);
+          ac_keep(smem + 32768 + ahead % 8 * 1024 + ac_swizzle<64>(threadIdx.x / 32 + (q0 + q) * 2, (threadIdx.x % 32) * 2), held[q]);
         }
       }
     }
@@ -173,18 +167,16 @@ extern "C" __global__ void __launch_bounds__(128) k_transpose(const f16 *in0, f1
   float in0_t[16];
   ac_launch_wait();
   ac_launch_next();
-  for (int q0 = 0; q0 < 12; q0 += 8) {
-    ac_pack_of<1, f16> held[8];
+  for (int q0 = 0; q0 < 12; q0 += 6) {
+    ac_pack_of<1, f16> held[6];
     #pragma unroll
-    for (int q = 0; q < 8; ++q) {
-      const int c = threadIdx.x + (q0 + q) * 128;
-      const int row = (c / 64) % 3 * 8 + (c / 64) / 3, col = c % 64;
-      held[q] = ac_fetched<1>(in0 + (i0_b*11592 + (i1_b + (col)) + (row)*483), (c < 1536) & (i1_b + (col) < 483));
+    for (int q = 0; q < 6; ++q) {
+      const int row = threadIdx.x / 64 + (q0 + q) * 2, col = threadIdx.x % 64;
+      held[q] = ac_fetched<1>(in0 + (i0_b*11592 + (i1_b + (col)) + (row)*483), i1_b + (col) < 483);
     }
     #pragma unroll
-    for (int q = 0; q < 8; ++q) {
-      const int c = threadIdx.x + (q0 + q) * 128;
-      if (c < 1536) ac_keep(smem + 0 + ac_swizzle<128>(c / 64, (c % 64) * 2), held[q]);
+    for (int q = 0; q < 6; ++q) {
+      ac_keep(smem + 0 + ((threadIdx.x / 64 + (q0 + q) % 4 * 2) * 3 + (q0 + q) / 4) * 130 + (threadIdx.x % 64) * 2, held[q]);
     }
   }
   ac_commit();
@@ -192,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(128) k_transpose(const f16 *in0, f1
   ac_sync();
   #pragma unroll
   for (int r = 0; r < 16; ++r) {
-    in0_t[r] = ac_held(*(const f16 *)(smem + 0 + ac_swizzle<128>(((i2_t + r % 8)) % 8 * 3 + ((i2_t + r % 8)) / 8, ((i1_t + r / 8 * 32)) * 2)));
+    in0_t[r] = ac_held(*(const f16 *)(smem + 0 + (((i2_t + r % 8)) % 8 * 3 + ((i2_t + r % 8)) / 8) * 130 + ((i1_t + r / 8 * 32)) * 2));
   }
   #pragma unroll
   for (int q = 0; q < 2; ++q) {

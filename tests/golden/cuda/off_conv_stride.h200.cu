@@ -3,7 +3,7 @@
 /*
  * conv: transpose transpose conv transpose
  * schedule: tile i0 1, i1 32, i2 1, i3 16, r0 1, r1 3, r2 24 | stages 8 | threads 64 | turned_store | batch_copies
- * predicted: 11.85 us, bound by latency, 0% of the roofline
+ * predicted: 10.46 us, bound by latency, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[2, 29, 31, 24]
  * rule: layout/conv-channels-last: made transpose f16[40, 3, 3, 24]
  * rule: layout/conv-channels-last: made conv f16[2, 15, 16, 40]
@@ -50,18 +50,18 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
   for (int it = 0; it < 7; ++it) {
     if (it < 3) {
       const int r0_b = it;
-      for (int q0 = 0; q0 < 20; q0 += 8) {
-        ac_pack_of<1, f16> held[8];
+      for (int q0 = 0; q0 < 20; q0 += 7) {
+        ac_pack_of<1, f16> held[7];
         #pragma unroll
-        for (int q = 0; q < 8; ++q) {
+        for (int q = 0; q < 7; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b*31 + (col % 3) + (col / 3)*899 - 32), (c < 1280) & ((col / 3) < 24) & (2*i2_b + r0_b + -1 >= 0) & (-2*i2_b + -1*r0_b + 29 >= 0) & (2*(row) + (col % 3) + -1 >= 0) & (-2*(row) + -1*(col % 3) + 31 >= 0));
+          const int row = c / 80, col = c % 80;
+          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b*31 + (col % 3) + (col / 3)*899 - 32), (threadIdx.x + (q0 + q) * 64 < 1280) & ((col / 3) < 24) & (2*i2_b + r0_b + -1 >= 0) & (-2*i2_b + -1*r0_b + 29 >= 0) & (2*(row) + (col % 3) + -1 >= 0) & (-2*(row) + -1*(col % 3) + 31 >= 0));
         }
         #pragma unroll
-        for (int q = 0; q < 8; ++q) {
+        for (int q = 0; q < 7; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          if (c < 1280) ac_keep(smem + 0 + it * 2560 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
+          if (threadIdx.x + (q0 + q) * 64 < 1280) ac_keep(smem + 0 + it * 2560 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
         }
       }
       for (int q0 = 0; q0 < 40; q0 += 8) {
@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 80), col = c % 80;
+          const int row = c / 80, col = c % 80;
           held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*216 + r0_b*3 + (col % 3) + (col / 3)*9), (i1_b + (row) < 40) & ((col / 3) < 24));
         }
         #pragma unroll
@@ -88,18 +88,18 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
     const int ahead = it + 7;
     if (ahead < 3) {
       const int r0_b3 = ahead;
-      for (int q0 = 0; q0 < 20; q0 += 8) {
-        ac_pack_of<1, f16> held[8];
+      for (int q0 = 0; q0 < 20; q0 += 7) {
+        ac_pack_of<1, f16> held[7];
         #pragma unroll
-        for (int q = 0; q < 8; ++q) {
+        for (int q = 0; q < 7; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 80), col = c % 80;
-          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b3*31 + (col % 3) + (col / 3)*899 - 32), (c < 1280) & ((col / 3) < 24) & (2*i2_b + r0_b3 + -1 >= 0) & (-2*i2_b + -1*r0_b3 + 29 >= 0) & (2*(row) + (col % 3) + -1 >= 0) & (-2*(row) + -1*(col % 3) + 31 >= 0));
+          const int row = c / 80, col = c % 80;
+          held[q] = ac_fetched<1>(in0 + (i0_b*21576 + i2_b*62 + (row)*2 + r0_b3*31 + (col % 3) + (col / 3)*899 - 32), (threadIdx.x + (q0 + q) * 64 < 1280) & ((col / 3) < 24) & (2*i2_b + r0_b3 + -1 >= 0) & (-2*i2_b + -1*r0_b3 + 29 >= 0) & (2*(row) + (col % 3) + -1 >= 0) & (-2*(row) + -1*(col % 3) + 31 >= 0));
         }
         #pragma unroll
-        for (int q = 0; q < 8; ++q) {
+        for (int q = 0; q < 7; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          if (c < 1280) ac_keep(smem + 0 + ahead % 8 * 2560 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
+          if (threadIdx.x + (q0 + q) * 64 < 1280) ac_keep(smem + 0 + ahead % 8 * 2560 + ac_swizzle<160>(c / 80, (c % 80) * 2), held[q]);
         }
       }
       for (int q0 = 0; q0 < 40; q0 += 8) {
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(64) k_conv(const f16 *__restrict__ 
         #pragma unroll
         for (int q = 0; q < 8; ++q) {
           const int c = threadIdx.x + (q0 + q) * 64;
-          const int row = (c / 80), col = c % 80;
+          const int row = c / 80, col = c % 80;
           held[q] = ac_fetched<1>(in1 + ((i1_b + (row))*216 + r0_b3*3 + (col % 3) + (col / 3)*9), (i1_b + (row) < 40) & ((col / 3) < 24));
         }
         #pragma unroll

@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256) k_matmul(const float *__restri
   #pragma unroll
   for (int q = 0; q < 10; ++q) {
     const int c = threadIdx.x + q * 256;
-    const int row = (c / 80), col = c % 80;
+    const int row = c / 80, col = c % 80;
     ac_copy<4>(smem + 0 + ac_swizzle<320>(c / 80, (col) * 4), in0 + ((i0_b + (row))*77 + (col)), (i0_b + (row) < 200) & ((col) < 77));
   }
   ac_commit();

@@ -39,16 +39,15 @@ extern "C" __global__ void __launch_bounds__(512) k_add(const f16 *__restrict__ 
   }
   #pragma unroll
   for (int q = 0; q < 1; ++q) {
-    const int c = threadIdx.x + q * 512;
-    const int row = (c / 8) % 32 * 2 + (c / 8) / 32, col = ac_chunk<128>(c / 8, c % 8) * 8;
-    ac_copy<16>(smem + 0 + c * 16, in1 + ((i0_b + (col)) + (i1_b + (row))*264), (i0_b + (col) < 264) & (i1_b + (row) < 150));
+    const int row = threadIdx.x / 8 + q * 64, col = threadIdx.x % 8 * 8;
+    ac_copy<16>(smem + 0 + ((threadIdx.x / 8) % 2 * 32 + (threadIdx.x / 8) / 2 + q * 32) * 144 + (col) * 2, in1 + ((i0_b + (col)) + (i1_b + (row))*264), (i0_b + (col) < 264) & (i1_b + (row) < 150));
   }
   ac_commit();
   ac_wait<0>();
   ac_sync();
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    in1_t[r] = ac_held(*(const f16 *)(smem + 0 + ac_swizzle<128>(((i1_t + r % 2)) % 2 * 32 + ((i1_t + r % 2)) / 2, ((i0_t + r / 2 * 16)) * 2)));
+    in1_t[r] = ac_held(*(const f16 *)(smem + 0 + (((i1_t + r % 2)) % 2 * 32 + ((i1_t + r % 2)) / 2) * 144 + ((i0_t + r / 2 * 16)) * 2));
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
