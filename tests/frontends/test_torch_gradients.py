@@ -243,3 +243,18 @@ def test_gradients_by_weights_of_open_sizes_are_refused():
     program = torch.export.export(f, (drawn(3, 4, 6), drawn(3, 3, 8), drawn(4, 3, 3)), dynamic_shapes={"xs": ({1: many[0]}, None, many)})
     with pytest.raises(UnsupportedOp, match="is the gradient by f32"):
         load_torch(program)
+
+
+@pytest.mark.parametrize(("last", "padding"), [(False, -1), (True, 3)])
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_gradients_of_bags(mode, last, padding):
+    """Bags of three, none, two and three rows, the last offset given or not, a row that is left out or not."""
+    index, offsets = torch.tensor([4, 1, 4, 0, 3, 3, 8, 3]), torch.tensor([0, 3, 3, 5, 8][: 4 + last])
+
+    def both(table, g, scale=False):
+        y, *kept = aten._embedding_bag(table, index, offsets, False, mode, False, None, last, padding)
+        return y, aten._embedding_bag_backward(g, index, offsets, *kept, 9, scale, mode, False, None, padding)
+
+    means_the_same(both, drawn(9, 2), drawn(4, 2), zeros=False)
+    with pytest.raises(UnsupportedOp, match=r"in bags from .*, scaled by how often they stand"):
+        load_torch(Apply(lambda t, g: both(t, g, True)[1]).eval(), (drawn(9, 2), drawn(4, 2)))

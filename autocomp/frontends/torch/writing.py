@@ -35,7 +35,7 @@ def static(c: Call, x: Node, axis: int) -> int:
 
 # ---- by index
 @row("index_put", "_unsafe_index_put", "_index_put_impl")
-def _index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool = False, *_: Any) -> Node:
+def index_put(c: Call, x: Node, indices: Sequence[Node | None], values: Node, accumulate: bool = False, *_: Any) -> Node:
     """x with `values`, broadcast, at index tensors for some of its dimensions; their dimensions stand where the indexed ones stood, or in
     front where those were not neighbours. A mask alone takes values that have one element for all places."""
     given = {k: i for k, i in enumerate(indices) if i is not None}
@@ -68,7 +68,7 @@ def _put(c: Call, x: Node, index: Node, source: Node, accumulate: bool = False) 
     """x with elements of `source` at places of x taken as flat."""
     n = product(index.type.shape)
     flat = lambda v, size: c.op("reshape", v, shape=(size,))
-    y = _index_put(c, flat(x, product(x.type.shape)), [flat(index, n)], flat(source, n), accumulate)
+    y = index_put(c, flat(x, product(x.type.shape)), [flat(index, n)], flat(source, n), accumulate)
     return c.op("reshape", y, shape=x.type.shape)
 
 
