@@ -243,6 +243,46 @@ def _steps_written_out(torch: Any, nn: Any) -> Built:
     return Built(module(forward, hidden=nn.Linear(96, 32), out=nn.Linear(32, 5)), (torch.randn(24, 3, 64),))
 
 
+def _point_sets(torch: Any, nn: Any) -> Built:
+    """PointNet++: points that lie far apart, and around each the first ones within a ball; both write where a mask says."""
+
+    def forward(net: Any, x: Any) -> Any:
+        b, n, _ = x.shape
+        rows, far = torch.arange(b), torch.zeros(b, dtype=torch.long)
+        distance, chosen = torch.full((b, n), 1e10, dtype=x.dtype), torch.zeros(b, 4, dtype=torch.long)
+        for k in range(4):
+            chosen[:, k] = far
+            new = ((x - x[rows, far][:, None]) ** 2).sum(-1)
+            nearer = new < distance
+            distance[nearer] = new[nearer]
+            far = distance.max(-1)[1]
+        centres = x[rows[:, None], chosen]
+        near = torch.arange(n).repeat(b, 4, 1)
+        near[torch.cdist(centres, x) > 1.2] = n
+        near = near.sort(-1)[0][:, :, :3]
+        first = near[:, :, :1].repeat(1, 1, 3)
+        near[near == n] = first[near == n]
+        return net.local(x[rows[:, None, None], near] - centres[:, :, None]).amax(2)
+
+    return Built(module(forward, local=nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 6))), (torch.randn(2, 12, 3),))
+
+
+def _experts_by_places(torch: Any, nn: Any) -> Built:
+    """Mixtral's experts as their first code has them: each takes the rows that chose it, by their places, and adds to these."""
+
+    def forward(net: Any, x: Any) -> Any:
+        rows = x.view(-1, 8)
+        weights, which = net.gate(rows).softmax(-1).topk(2, -1)
+        out = torch.zeros_like(rows)
+        for k, expert in enumerate(net.experts):
+            row, choice = torch.where(which == k)
+            out.index_add_(0, row, expert(rows[row]) * weights[row, choice, None])
+        return out.view(x.shape)
+
+    experts = nn.ModuleList(nn.Sequential(nn.Linear(8, 16), nn.SiLU(), nn.Linear(16, 8)) for _ in range(3))
+    return Built(module(forward, gate=nn.Linear(8, 3, bias=False), experts=experts), (torch.randn(2, 7, 8),))
+
+
 nn_row("fourier_mixing", _fourier_mixing)
 nn_row("long_convolution", _long_convolution)
 nn_row("retention", _retention)
@@ -259,3 +299,5 @@ nn_row("spatial_gating", _spatial_gating)
 nn_row("cost_volume", _cost_volume)
 nn_row("complex_rotary", _complex_rotary)
 nn_row("steps_written_out", _steps_written_out)
+nn_row("point_sets", _point_sets)
+nn_row("experts_by_places", _experts_by_places)
