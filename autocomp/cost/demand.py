@@ -72,7 +72,7 @@ class Demand:
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
     `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
-    `matched`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written."""
+    `masked`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written."""
 
     roles: Roles
     work: Work
@@ -97,7 +97,7 @@ class Demand:
     calls: float = 0.0
     beside: float = 0.0
     rounded: tuple[float, float] = (0.0, 0.0)
-    matched: tuple[float, float] = (0.0, 0.0)
+    masked: tuple[float, float] = (0.0, 0.0)
     bf16: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
     sums: float = 0.0
@@ -173,7 +173,7 @@ def demand_of(k: Kernel) -> Demand:
                   _pieces(k, nodes, moved, roles), odd, tuple(x.products), x.vector - x.spared,
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
-                  steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, matched=x.matched,
+                  steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, masked=x.masked,
                   bf16=(_elements(k.inputs, moved), _elements(k.outputs, moved)), folds=x.folds, sums=x.sums, rows=x.rows)  # fmt: skip
 
 

@@ -78,8 +78,8 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Join
     calls += 0 if d.rows[1] else d.sums * of["word_steps"]  # which rows are meant the scalar unit computes
     if "rounds_by_sums" in chip.features:
         elements, calls = elements + of["rounded_by_sums"] * d.rounded[0], calls + of["rounded_by_sums"] * d.rounded[1]
-    if "compares_bits" in chip.features:
-        elements, calls = elements + of["compared_by_bits"] * d.matched[0], calls + of["compared_by_bits"] * d.matched[1]
+    if "words_by_masks" in chip.features:
+        elements, calls = elements + d.masked[0], calls + d.masked[1]
     if "bf16_by_words" in chip.features:
         made = [(n, each) for n, each in zip(d.bf16, (of["bf16_widened"], of["bf16_narrowed"])) if n]
         elements, calls = elements + sum(n * each for n, each in made), calls + sum(each for _, each in made)

@@ -23,7 +23,8 @@ class Operations:
     factors; `products`: the operations of each, and the kernel's axes that it has; `looked_up`: elements that integers name; `steps`: of
     `special`, in those of an exponential, where no unit computes them; `calls`: instructions of a vector unit for a tile, by maps and
     folds; `beside`: elements of those by which it makes functions; `rounded`: elements that become whole numbers, and how often a tile
-    does; `matched`: the same of words that are compared; `folds`: words that sums take; `sums`: of words, element by element, a tile;
+    does; `masked`: how many more, over elements and a tile, make
+    words where no unit compares or shifts them; `folds`: words that sums take; `sums`: of words, element by element, a tile;
     `rows`: those that integers name, and the axis along them."""
 
     vector: float = 0.0
@@ -38,7 +39,7 @@ class Operations:
     calls: float = 0.0
     beside: float = 0.0
     rounded: tuple[float, float] = (0.0, 0.0)
-    matched: tuple[float, float] = (0.0, 0.0)
+    masked: tuple[float, float] = (0.0, 0.0)
     folds: float = 0.0
     sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
@@ -91,8 +92,9 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     out.calls, out.beside = out.calls + calls, out.beside + points * (calls - (unit != "free"))
     times = _roundings(e)
     out.rounded = out.rounded[0] + points * times, out.rounded[1] + times
-    if e.dtype == BOOL and len(e.operands) == 2 and e.operands[0].dtype == I32:
-        out.matched = out.matched[0] + points, out.matched[1] + 1
+    if I32 in (e.dtype, *(x.dtype for x in e.operands[:1])):
+        masked = constant("compared_by_bits") if e.dtype == BOOL and len(e.operands) == 2 else _shifted(e.fn)
+        out.masked = out.masked[0] + points * masked, out.masked[1] + masked
     out.steps += special * (_steps(e) / SCALAR["exp"].steps)
     sums = constant("word_division") if e.fn in ("floordiv", "mod") else e.fn in ("add", "sub", "neg", "abs")
     sums = constant("word_product") if e.fn == "mul" else sums
@@ -103,11 +105,18 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
         out.spared += vector * (1 - min(F32, e.dtype.bytes) / F32)
 
 
+def _shifted(fn: str) -> float:
+    """Instructions more of a shift of words by masks."""
+    return constant("shr_by_masks") if fn == "shr" else constant("shl_by_masks") if fn == "shl" else 0.0
+
+
 def _instructions(e: Map) -> float:
     """Instructions of an NPU's vector unit that make an operation."""
     of = e.operands[0].dtype if e.operands else e.dtype
     if e.dtype == BOOL and len(e.operands) == 2 and of in (BOOL, I32):
         return constant("npu_truths") if of == BOOL else constant("npu_compared_words")
+    if e.fn == "bitxor" and e.dtype == I32:
+        return constant("npu_differing_words")
     if e.fn == "where" and e.dtype == I32:
         return constant("npu_chosen_words")
     return made_by(_made(e))

@@ -25,6 +25,8 @@ EXACT = 2**24  # whole numbers up to this many are single precision's
 WRAPPING = frozenset({"add", "sub", "mul", "neg", "abs"})
 MADE = frozenset({"floordiv", "mod", "pow", "bitand", "bitor", "bitxor", "bitnot", "shl", "shr"})  # of a byte: by made.py of others
 DIVISIONS = frozenset({"floordiv", "mod"})
+BITS = frozenset({"bitand", "bitor", "bitxor", "bitnot"})
+SHIFTS = frozenset({"shl", "shr"})
 CHOICES = frozenset({"max", "min", "where"})
 COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 TRUTHS = COMPARED | {"and", "or", "not", "isnan", "isinf"}
@@ -98,7 +100,10 @@ def is_word(e: Expr, h: Held) -> bool:
         return a.dtype.is_float or is_word(a, h)
     if e.fn == "where":
         return e.dtype == I32 and computed(e.operands[0], h) and all(is_word(a, h) for a in e.operands[1:])
-    return e.dtype == I32 and e.fn in WRAPPING | CHOICES | DIVISIONS and all(is_word(a, h) for a in e.operands)
+    if e.fn in SHIFTS:
+        k = e.operands[1]
+        return e.dtype == I32 and isinstance(k, Const) and 0 <= int(k.value) < I32.bits and is_word(e.operands[0], h)
+    return e.dtype == I32 and e.fn in WRAPPING | CHOICES | DIVISIONS | BITS and all(is_word(a, h) for a in e.operands)
 
 
 def _floats(p: TileProgram) -> frozenset[str]:

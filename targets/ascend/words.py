@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from autocomp.targets.ascend.choices import is_mask, joined, mask_of, numbered, selected, wide
 from autocomp.targets.ascend.operand import WORD, Operand
 from autocomp.targets.ascend.tables import table
+from autocomp.targets.ascend.whole import SHIFTS
 
 from autocomp.errors import UnsupportedOp
-from autocomp.ir.body import Map
+from autocomp.ir.body import Const, Map
 from autocomp.ir.types import I64, DType
 from autocomp.tile.program import Stmt
 
@@ -66,6 +67,8 @@ def computed(v: VectorCore, e: Map, args: list[Operand], dying: list[Operand]) -
         return x
     if e.fn == "where":
         d = chosen(v, args[0], args[1], args[2])
+    elif e.fn in SHIFTS:
+        d = _shifted(v, e, args)
     else:
         xs = _alike(v, args)
         row = table()["words"][e.fn]
@@ -75,6 +78,20 @@ def computed(v: VectorCore, e: Map, args: list[Operand], dying: list[Operand]) -
         _free(v, xs, args)
     for o in dying:
         v.release(o)
+    return d
+
+
+def _shifted(v: VectorCore, e: Map, args: list[Operand]) -> Operand:
+    """Words shifted by a number of bits."""
+    k = e.operands[1]
+    assert isinstance(k, Const)
+    x = as_word(v, args[0])
+    d, *temps = (v.temporary(x.kind, x.lane, element=WORD) for _ in range(1 if v.shifts else 3))
+    operands = ", ".join(o.name for o in (d, x, *temps))
+    v.v([f"ac_{e.fn}_i32({operands}, {int(k.value)}, {v.g.elements(x.kind, x.lane)});"], (x,), d, *temps)
+    for t in temps:
+        v.release(t)
+    _free(v, [x], args)
     return d
 
 

@@ -90,7 +90,7 @@ def test_other_architectures_have_other_names():
 @needs_compiler
 def test_types_that_an_architecture_lacks_are_not_compiled(tmp_path):
     """Headers that compare words as 910B does, for a 310P, whose library has comparisons of floats alone."""
-    edit = Edit("CompareScalar(m, AC_FLOAT(t), 0.0f, CMPMODE::EQ, n);", "Compare(m, a, b, CMPMODE::EQ, n);")
+    edit = Edit("CompareScalar(m, AC_FLOAT(u), 0.0f, CMPMODE::EQ, n);", "Compare(m, a, b, CMPMODE::EQ, n);")
     text = graph({"a": "i32[9, 40]", "b": "i32[9, 40]"}, "%0 = gt(a, b)")
     program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
     program.executor = AscendExecutor(program, tmp_path, blocks=1, edit_header=edit)

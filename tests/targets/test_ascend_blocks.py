@@ -132,6 +132,25 @@ def test_words_are_compared_where_no_instruction_compares_them(tmp_path):
         np.testing.assert_array_equal(got[f"o{i}"], want[f"o{i}"], err_msg=fn)
 
 
+SHIFTS = (0, 1, 7, 15, 16, 23, 31)
+BITS = ("bitand(x, y)", "bitor(x, y)", "bitxor(x, y)", "bitnot(x)", *(f"{fn}(x, const({k}, i32))" for fn in ("shl", "shr") for k in SHIFTS))
+
+
+@needs_compiler
+@pytest.mark.parametrize("chip", ["310p", "910b1", "950pr"])
+def test_bits_of_words_are_the_vector_units(chip, tmp_path):
+    lines = [*(f"%{i} = {fn}" for i, fn in enumerate(BITS)), *(f"output o{i} = %{i}" for i in range(len(BITS)))]
+    text = "\n".join(["graph g", "input x: i32[9, 300]", "input y: i32[9, 300]", *lines, ""])
+    draw = np.random.default_rng(fresh.seed())
+    x, y = (draw.integers(-(2**31), 2**31, 2700).astype("i4") for _ in range(2))
+    x[: len(ENDS)] = ENDS
+    feed = {"x": x.reshape(9, 300), "y": y.reshape(9, 300)}
+    program = autocomp.optimize(text, target=f"ascend:{chip}", without=["tiling/npu-scalar-*"])
+    got, want = AscendExecutor(program, tmp_path, blocks=2).run(feed), evaluate(program.graph, feed)
+    for i, fn in enumerate(BITS):
+        np.testing.assert_array_equal(got[f"o{i}"], want[f"o{i}"], err_msg=fn)
+
+
 @needs_compiler
 def test_bf16_is_widened_and_rounded_to_even_by_words(tmp_path):
     """All numbers of the type, and bits around ties, the largest, infinities, no numbers and what has no leading one."""
@@ -273,7 +292,7 @@ def test_comparisons_of_bits_have_a_price():
     text = graph({"a": "i32[512, 512]", "b": "i32[512, 512]"}, "%0 = gt(a, b)")
     program = autocomp.optimize(text, target="ascend:310p", without=["tiling/npu-scalar-*"])
     (call,), chip = program.calls.calls, program.target.chip
-    other = replace(chip, features=tuple(f for f in chip.features if f != "compares_bits"))
+    other = replace(chip, features=tuple(f for f in chip.features if f != "words_by_masks"))
     by_bits, by_words = (dict(estimate(call.kernel, Schedule.make({"i0": 512}), c).parts)["vector unit"] for c in (chip, other))
     assert by_bits > 1.5 * by_words
 

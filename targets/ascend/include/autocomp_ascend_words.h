@@ -9,6 +9,7 @@ using ac_i32 = LocalTensor<int32_t>;
 using ac_u32 = LocalTensor<uint32_t>;
 __aicore__ inline ac_u32 ac_bits(const ac_i32 &x) { return x.ReinterpretCast<uint32_t>(); }
 #define AC_FLOAT(x) x.ReinterpretCast<float>()
+#define AC_SHORT(x) x.ReinterpretCast<uint16_t>()
 #if __NPU_ARCH__ == 2002
 #define AC_MORE const ac_i32 &m, const ac_i32 &u,
 #define AC_THESE m, u,
@@ -305,25 +306,64 @@ AC_FN ac_divided(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32
 AC_DIVISION(ac_floordiv_i32, AC_QUOTIENT)
 AC_DIVISION(ac_mod_i32, AC_REMAINDER)
 
+// Bits of words. d may be an operand.
+AC_FN ac_bitand_i32(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, uint32_t n) { And(AC_SHORT(d), AC_SHORT(a), AC_SHORT(b), 2 * n); }
+AC_FN ac_bitor_i32(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, uint32_t n) { Or(AC_SHORT(d), AC_SHORT(a), AC_SHORT(b), 2 * n); }
+AC_FN ac_bitnot_i32(const ac_i32 &d, const ac_i32 &x, uint32_t n) { Not(AC_SHORT(d), AC_SHORT(x), 2 * n); }
+AC_FN ac_bitxor_i32(const ac_i32 &d, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, uint32_t n) {
+  ac_bitor_i32(t, a, b, n);
+  AC_V;
+  ac_bitand_i32(d, a, b, n);
+  AC_V;
+  ac_bitnot_i32(d, d, n);
+  AC_V;
+  ac_bitand_i32(d, d, t, n);
+}
+// Words shifted by k < 32 bits. A 310P moves the bits that stay by single precision, which holds those of either half; on the way up the one
+// that becomes the sign goes by itself. d is not x; t, u: as many words.
+#if __NPU_ARCH__ == 2002
+AC_FN ac_moved(const ac_i32 &d, const ac_i32 &x, const ac_i32 &t, uint32_t bits, float by, uint32_t n) {
+  ac_filled(d, int32_t(bits), n);
+  ac_masked(d, x, d, n);
+  AC_V;
+  Cast(AC_FLOAT(t), d, RoundMode::CAST_NONE, n);
+  AC_V;
+  Muls(AC_FLOAT(t), AC_FLOAT(t), by, n);
+  AC_V;
+  Cast(d, AC_FLOAT(t), RoundMode::CAST_RINT, n);
+  AC_V;
+}
+AC_FN ac_moved_halves(const ac_i32 &d, const ac_i32 &x, const ac_i32 &t, const ac_i32 &u, uint32_t bits, float by, uint32_t n) {
+  ac_moved(d, x, t, bits & 0xffff0000u, by, n);
+  ac_moved(u, x, t, bits & 0xffffu, by, n);
+  Add(d, d, u, n);
+}
+AC_FN ac_shr_i32(const ac_i32 &d, const ac_i32 &x, const ac_i32 &t, const ac_i32 &u, uint32_t k, uint32_t n) {
+  ac_moved_halves(d, x, t, u, 0xffffffffu << k, 1.0f / float(1u << k), n);
+}
+AC_FN ac_shl_i32(const ac_i32 &d, const ac_i32 &x, const ac_i32 &t, const ac_i32 &u, uint32_t k, uint32_t n) {
+  ac_moved_halves(d, x, t, u, 0x7fffffffu >> k, float(1u << k), n);
+  AC_V;
+  ac_moved(u, x, t, 0x80000000u >> k, k ? -float(1u << k) : 1.0f, n);
+  Add(d, d, u, n);
+}
+#else
+AC_FN ac_shr_i32(const ac_i32 &d, const ac_i32 &x, int32_t k, uint32_t n) { ShiftRight(d, x, k, n); }
+AC_FN ac_shl_i32(const ac_i32 &d, const ac_i32 &x, uint32_t k, uint32_t n) { ShiftLeft(ac_bits(d), ac_bits(x), k, n); }
+#endif
+
 // A bit an element, of integers that are equal alone: m = (a == b), a >= b where a is the larger of both. t: as many integers. A 310P compares
 // none: there bits that differ, no 0 in single precision either, make it; u: as many integers.
 AC_FN ac_not(const LocalTensor<uint8_t> &m, uint32_t n) { Not(m.ReinterpretCast<uint16_t>(), m.ReinterpretCast<uint16_t>(), n / 16); }
 #if __NPU_ARCH__ == 2002
 #define AC_BESIDE const ac_i32 &u,
 #define AC_WITH u,
-#define AC_SHORT(x) x.ReinterpretCast<uint16_t>()
 AC_FN ac_same(const LocalTensor<uint8_t> &m, const ac_i32 &a, const ac_i32 &b, const ac_i32 &t, const ac_i32 &u, uint32_t n) {
-  Or(AC_SHORT(u), AC_SHORT(a), AC_SHORT(b), 2 * n);
+  ac_bitxor_i32(t, a, b, u, n);
   AC_V;
-  And(AC_SHORT(t), AC_SHORT(a), AC_SHORT(b), 2 * n);
+  Cast(AC_FLOAT(u), t, RoundMode::CAST_NONE, n);
   AC_V;
-  Not(AC_SHORT(t), AC_SHORT(t), 2 * n);
-  AC_V;
-  And(AC_SHORT(u), AC_SHORT(u), AC_SHORT(t), 2 * n);
-  AC_V;
-  Cast(AC_FLOAT(t), u, RoundMode::CAST_NONE, n);
-  AC_V;
-  CompareScalar(m, AC_FLOAT(t), 0.0f, CMPMODE::EQ, n);
+  CompareScalar(m, AC_FLOAT(u), 0.0f, CMPMODE::EQ, n);
 }
 #else
 #define AC_BESIDE
