@@ -243,7 +243,7 @@ def test_rows_that_unified_buffer_cannot_hold_are_refused_with_both_numbers():
     ("text", "reason"),
     [
         (graph({"x": "i64[100, 37]"}, "%0 = add(x, x)"), "elements of type i64"),
-        (graph({"x": "i32[100, 37]", "y": "i32[100, 37]"}, "%0 = bitand(x, y)"), "elements of type i32"),
+        (graph({"x": "i32[100, 37]", "y": "i32[100, 37]"}, "%0 = shr(x, y)"), "elements of type i32"),
     ],
 )
 def test_what_has_no_vector_form_says_why_not(text, reason):
