@@ -394,6 +394,7 @@ LATER = {  # function, shapes of the examples, open dimensions of each, other sh
     "moved rows": (moved_rows, [(2, 9, 17)], [{1: C, 2: 2 * C - 1}], [[(2, 7, 13)]]),
     "a token in front": (lambda x: F.pad(torch.cat([x[0, :, :1, 0], x.flatten(2)[0]], 1)[:, 1:-1], (0, 2)), [(1, 3, 4, 6)],
                          [{2: OPEN, 3: OPEN}], [[(1, 3, 9, 3)], [(1, 3, 2, 2)]]),
+    "on the diagonal": (lambda x: torch.diagonal_scatter(x, x[0] * 2), [(9, 9)], [{0: M, 1: M}], [[(12, 12)]]),
     "diagonal": (lambda x: x.diagonal(1), [(9, 9)], [{0: M, 1: M}], [[(12, 12)]]),
     "resized": (lambda x, y: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=y.shape[2:], mode="nearest-exact"),
                               F.interpolate(x, size=y.shape[2:], mode="bilinear"), F.interpolate(y, scale_factor=1.5, mode="bicubic"),

@@ -338,9 +338,9 @@ def _as_strided_scatter(c: Call, x: Node, source: Node, size: list[int], strides
 def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Node:
     """x[i, i + offset] = source[.., i] of two dimensions."""
     a, b = axis_of(x, dim1), axis_of(x, dim2)
-    rows, columns = static(c, x, a), static(c, x, b)
-    n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    if not n:
+    whole = offset == 0 and x.type.shape[a] == x.type.shape[b]  # each row has its element, also where the size is open
+    n = x.type.shape[a] if whole else max(0, min(static(c, x, a) + min(offset, 0), static(c, x, b) - max(offset, 0)))
+    if n == 0:
         return x
     i, j = (c.op("iota", shape=x.type.shape, axis=k, dtype=I64.name) for k in (a, b))
     on = c.op("eq", c.op("sub", j, i), c.b.const(offset, I64))
@@ -349,9 +349,10 @@ def _diagonal_scatter(c: Call, x: Node, source: Node, offset: int = 0, dim1: int
     rest = [k for k in range(x.type.rank) if k not in (a, b)]
     perm = tuple(last if k == a else rest.index(k) for k in range(x.type.rank) if k != b)
     lined = c.op("reshape", c.op("transpose", c.cast(source, x.type.dtype), perm=perm), shape=shape)
-    first = max(0, -offset)  # the diagonal's first row
-    at = c.array(np.clip(np.arange(rows) - first, 0, n - 1))
-    return c.op("where", on, c.op("broadcast", c.op("gather", lined, at, axis=a), shape=x.type.shape), x)
+    if not whole:
+        first = max(0, -offset)  # the diagonal's first row
+        lined = c.op("gather", lined, c.array(np.clip(np.arange(static(c, x, a)) - first, 0, int(n) - 1)), axis=a)  # type: ignore[arg-type]
+    return c.op("where", on, c.op("broadcast", lined, shape=x.type.shape), x)
 
 
 @row("nonzero_static")
