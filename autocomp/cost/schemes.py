@@ -34,7 +34,7 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
     if product and _rows_anywhere(d, chip):  # parts of sectors leave, no box
         always = results * _stored(d, chip) / chip.clock
-    elif _stores_itself(s, chip, t, product):  # no boxes: threads store, whatever is asked
+    elif _stores_itself(s, chip, d, t):  # no boxes: threads store, whatever is asked
         always = results * out / of["copy_bytes"] / chip.clock
     elif product and "interleave_epilogue" not in has:
         seconds += leave
@@ -48,7 +48,7 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
 
 def passed_on(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds in which the cores' caches pass on a product's results that threads store at a row's own places, beside the next tiles."""
-    if _rows_anywhere(d, chip) or not _stores_itself(s, chip, t, True):
+    if _rows_anywhere(d, chip) or not _stores_itself(s, chip, d, t):
         return 0.0
     return d.work.written / d.widest * _stored(d, chip) / (chip.cores * chip.clock)
 
@@ -69,9 +69,12 @@ def _rows_anywhere(d: Demand, chip: Chip) -> bool:
     return bool(d.roles.cols) and d.extent[d.roles.cols[-1].name] * d.widest % chip.numbers["copy_bytes"] != 0
 
 
-def _stores_itself(s: Schedule, chip: Chip, t: Tile, product: bool) -> bool:
-    """Whether threads store a tile's results, for want of boxes that the copy engine would take."""
-    return "tma_store" not in s.directives or (product and t.columns % chip.numbers["box_columns"] != 0)
+def _stores_itself(s: Schedule, chip: Chip, d: Demand, t: Tile) -> bool:
+    """Whether threads store a tile's results, for want of boxes that the copy engine would take: they are of halves, whole ones of a
+    product."""
+    of = chip.numbers
+    cut = d.roles.form == "contract" and t.columns % of["box_columns"] != 0
+    return "tma_store" not in s.directives or d.widest != of["box_element"] or cut
 
 
 def _stored(d: Demand, chip: Chip) -> float:

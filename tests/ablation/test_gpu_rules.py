@@ -56,6 +56,7 @@ WORTH = {
     "tiling/gpu-scan-in-turns": (graph({"x": "f32[2906, 5504]"}, "%r = cumsum(x, axis=0)"), "h200", {}),
     "scheduling/gpu-split-k": (graph({"x": "f32[4, 1048576]"}, SUM.format(1)), "h200", {}),
     "scheduling/gpu-split-depth": (gemm(24, 40, 65536, batch="2, "), "a100", {}),
+    "scheduling/gpu-split-product": (gemm(1024, 640, 12288), "h200", {}),
     "scheduling/gpu-split-kv": (attention(1, 8, 1, 128, keys=65536), "h200", {}),
 }
 UNPRICED = "scheduling/grouped"  # the model does not see in which order plain tiles are walked: it is for measured tuning
