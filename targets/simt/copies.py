@@ -46,6 +46,16 @@ def steady(x: Shared, threads: int) -> bool:
     return not _permuted(x) and (threads % per_row == 0 or per_row % threads == 0)
 
 
+def constant_steps(x: Shared, threads: int) -> bool:
+    """Whether the place of each of a thread's chunks in the tensor is a constant away from that of its first one: what a turn adds to the
+    number of a row, or of a place in one, changes the outermost of the axes that it combines alone."""
+    per_row = x.row // x.vector
+    if not steady(x, threads):
+        return False
+    group, step = (x.outer, threads // per_row) if threads % per_row == 0 else (x.inner, threads * x.vector)
+    return step % prod(n for _, n in group[:-1]) == 0
+
+
 def _permuted(x: Shared) -> bool:
     """Whether chunks are numbered as they lie in shared memory: whole ones that a swizzle permutes."""
     return chunk_bytes(x) == 16 and not x.padding

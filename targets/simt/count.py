@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from autocomp.targets.simt import copies, min_blocks, prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
+from autocomp.targets.simt.access import contiguous_axis
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
@@ -467,7 +468,7 @@ class Counter(Printer):
         bytes_ = x.vector * x.buf.dtype.bytes
         cut = {a for a, e in self.samples.extent.items() if a in t.axes and e % tile_of(self.p, a) != 0}
         parted = [x.row // x.vector, *(size for group in (x.outer, x.inner) for _, size in group[:-1])]
-        if copies.steady(x, self.place.threads):  # the next chunk is a constant away: it is compared with what ends the rows, and zeroed
+        if copies.constant_steps(x, self.place.threads):  # the next chunk is compared with what ends the rows, and zeroed
             self.chunk(min(n, 1.0), parted, t, len(t.guard) + len(cut))
             further = max(0.0, n - 1.0)
             self.spend(table()["comparison"], further * (len(t.guard) + len(cut & {a for a, _ in x.outer})))
@@ -478,7 +479,7 @@ class Counter(Printer):
         lines = max(wide, self.place.wave * bytes_ / min(x.row_bytes, LINE) if x.row_bytes < LINE else wide)
         self.request(n * (1 if bytes_ >= ASYNCHRONOUS else 2), n * lines * (1 if bytes_ >= ASYNCHRONOUS else 2))
         asked = self.place.wave * bytes_
-        run = min(x.row * x.buf.dtype.bytes, asked)  # bytes of a row that lie side by side in what a warp asks for
+        run = min(_side_by_side(x, contiguous_axis(t), self.place.wave * x.vector) * x.buf.dtype.bytes, asked)
         begins = 0 if dim_hint(t.shape[-1]) * x.buf.dtype.bytes % SECTOR == 0 else SECTOR - bytes_  # anywhere in a sector
         self.asked_bytes += n * asked / run * max(run + begins, SECTOR) * self.often
         if bytes_ < ASYNCHRONOUS:
@@ -606,6 +607,17 @@ def _first(number: Any, level: Any) -> Any:
         if not d.axis:
             out = out & (number // w % d.count == 0)
     return out
+
+
+def _side_by_side(x: Shared, near: str, span: int) -> int:
+    """Elements that lie side by side in memory of `span` that follow each other in a tile's rows; `near`: the axis along which memory is
+    contiguous."""
+    below = 1
+    for axis, size in x.inner:
+        if axis == near:
+            return max(x.vector, min(size, -(-span // below)))
+        below *= size
+    return x.vector
 
 
 def _compared(limits: list[Limit], registers: int) -> tuple[dict[Any, tuple[Any, float]], int]:

@@ -38,8 +38,8 @@ def test_the_command_leaves_a_folder_with_everything(tmp_path, monkeypatch):
     found = {p.name for p in out.iterdir()}
     assert found == {"launcher.cpp", "CMakeLists.txt", "Makefile", "README.md", "torch_extension.cpp", "torch_program.py", "x.bin", "w.bin",
                      "b.bin", "out.expected.bin", "manifest.json", "weights.bin", "weights.npz", "autocomp_ascend.h",
-                     "autocomp_ascend_words.h", "autocomp_ascend_scalar.h", "autocomp_ascend_cube.h", "autocomp_ascend_coupled.h",
-                     "autocomp_ascend_blocks.h", "matmul_add_gelu.cpp"}  # fmt: skip
+                     "autocomp_ascend_words.h", "autocomp_ascend_bf16.h", "autocomp_ascend_scalar.h", "autocomp_ascend_cube.h",
+                     "autocomp_ascend_coupled.h", "autocomp_ascend_blocks.h", "matmul_add_gelu.cpp"}  # fmt: skip
     m = json.loads((out / "manifest.json").read_text())
     assert (m["target"], m["chip"], m["no_launcher"]) == ("ascend", "ascend910b", "")
     cmake = (out / "CMakeLists.txt").read_text()

@@ -156,7 +156,10 @@ def test_long_rows_of_buffers(size, k, step, dtype):
             .astype(kind[i.type.dtype.name]) for i in g.inputs}  # fmt: skip
     if dtype != "u8":
         feed["x"][0, 1, 0, 37:39] = np.nan, np.inf
-    p = autocomp.optimize(g, target="cpu", cache=False, threads=1)
+    how = dict(target="cpu", cache=False, threads=1)
+    (kernel,) = autocomp.optimize(g, **how).kernels
+    own = kernel.schedule if "stage_windows" in kernel.schedule else "stage_windows"  # 7 of 16 lanes by 2: 3 % either way by price
+    p = autocomp.optimize(g, schedule={kernel.name: own}, **how)
     assert "window[" in p.source()
     want, got = next(iter(evaluate(g, feed).values())), next(iter(p.run(feed).values())).astype("f8")
     np.testing.assert_allclose(got, want, rtol=2e-2 if dtype == "f16" else 2e-5, atol=(1e-2 if dtype == "f16" else 1e-5) * 9)

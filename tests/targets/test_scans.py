@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import numpy as np
@@ -130,7 +131,7 @@ def test_long_rows_from_the_end_and_one_row(model, tmp_path):
 def test_sums_of_what_is_copied_ask_no_condition():
     """A condition at each element would hold a predicate until its load is there; copies are zero outside of the extents."""
     of = lambda body: autocomp.optimize(graph({"x": "f32[408, 9796]"}, body), target="cuda:h200").source()
-    guarded = lambda text: "< 408) sum" in text
+    guarded = lambda text: re.search(r"< 408\)+ sum", text)
     assert not guarded(of("%y = cumsum(x, axis=0)"))
     assert guarded(of("%y = cumprod(x, axis=0)")) and guarded(of("%a = exp(x)\n%y = cumsum(%a, axis=0)"))
 

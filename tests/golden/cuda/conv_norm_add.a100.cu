@@ -3,7 +3,7 @@
 /*
  * conv_cast_add_rsqrt_6more: conv cast cast cast cast cast add rsqrt mul reshape mul mul sub reshape add cast add relu
  * schedule: tile i0 1, i1 32, i2 2, i3 14, r0 8, r1 3, r2 3 | stages 6 | threads 128 | turned_store | batch_copies
- * predicted: 11.30 us, bound by latency, 0% of the roofline
+ * predicted: 11.90 us, bound by latency, 0% of the roofline
  * rule: fusion/convolution-epilogue: conv into operand 0 of cast
  * rule: fusion/map-into-map: cast into operand 0 of add
  * rule: fusion/map-into-map: add into operand 0 of rsqrt

@@ -3,7 +3,7 @@
 /*
  * matmul_bitand_shr_concat_3more: bitand shr reshape reshape reshape concat reshape cast sub mul reshape matmul
  * schedule: tile i0 32, r0 2, r1 32, r2 2 | stages 4 | threads 64 | prefetch_factors | turned_store
- * predicted: 4.66 us, bound by latency, 0% of the roofline
+ * predicted: 4.56 us, bound by l2, 0% of the roofline
  * rule: fusion/view: bitand into operand 0 of reshape
  * rule: fusion/view: shr into operand 0 of reshape
  * rule: fusion/map-into-map: reshape into operand 0 of concat

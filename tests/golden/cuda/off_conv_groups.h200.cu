@@ -3,7 +3,7 @@
 /*
  * conv: transpose conv transpose
  * schedule: tile i0 1, i1 1, i2 12, i3 2, i4 23, r0 1, r1 3, r2 6 | stages 8 | threads 64 | pdl | late_launch | turned_store | batch_copies
- * predicted: 4.21 us, bound by latency, 0% of the roofline
+ * predicted: 4.38 us, bound by launch, 0% of the roofline
  * rule: layout/conv-channels-last: made transpose f16[48, 3, 3, 6]
  * rule: layout/conv-channels-last: made conv f16[2, 21, 23, 48]
  * rule: layout/conv-channels-last: made transpose f16[2, 48, 21, 23]
