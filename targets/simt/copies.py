@@ -87,9 +87,10 @@ def to_shared(at: Printer, s: Stmt, when: list[str] | None = None) -> None:
     whole = count if again else chunks // at.place.threads  # of a thread, whatever its number is: no branch parts one from the next
     if whole:
         with at.block(f"for (int q = 0; q < {whole}; ++q)", unroll=unroll, most=COPIES if whole > COPIES else 0):
-            ahead = f"{at.warp} * {at.place.wave} + q * {at.place.threads}"
-            last = chunks - at.place.wave
-            one(*((f"ac_min({ahead}, {last}) + lane", "") if again else (f"threadIdx.x + q * {at.place.threads}", "q")))
+            if again:
+                one(f"ac_min({at.warp} * {at.place.wave} + q * {at.place.threads}, {chunks - at.place.wave}) + lane", "")
+            else:
+                one(f"threadIdx.x + q * {at.place.threads}", "q")
     if whole < count:
         with at.block(f"if (threadIdx.x < {chunks - whole * at.place.threads})"):
             one(f"threadIdx.x + {whole * at.place.threads}", f"{whole}")

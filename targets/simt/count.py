@@ -468,13 +468,10 @@ class Counter(Printer):
         bytes_ = x.vector * x.buf.dtype.bytes
         cut = {a for a, e in self.samples.extent.items() if a in t.axes and e % tile_of(self.p, a) != 0}
         parted = [x.row // x.vector, *(size for group in (x.outer, x.inner) for _, size in group[:-1])]
-        if copies.constant_steps(x, self.place.threads):  # the next chunk is compared with what ends the rows, and zeroed
-            self.chunk(min(n, 1.0), parted, t, len(t.guard) + len(cut))
-            further = max(0.0, n - 1.0)
-            self.spend(table()["comparison"], further * (len(t.guard) + len(cut & {a for a, _ in x.outer})))
-            self.spend(table()["element"], further * (bytes_ < ASYNCHRONOUS))
-        else:
-            self.chunk(n, parted, t, len(t.guard) + len(cut))
+        first = min(n, 1.0) if copies.constant_steps(x, self.place.threads) else n
+        self.chunk(first, parted, t, len(t.guard) + len(cut))
+        self.spend(table()["comparison"], (n - first) * (len(t.guard) + len(cut & {a for a, _ in x.outer})))  # with what ends the rows
+        self.spend(table()["element"], (n - first) * (bytes_ < ASYNCHRONOUS))  # zeroed
         wide = max(1.0, bytes_ * self.place.wave / LINE)
         lines = max(wide, self.place.wave * bytes_ / min(x.row_bytes, LINE) if x.row_bytes < LINE else wide)
         self.request(n * (1 if bytes_ >= ASYNCHRONOUS else 2), n * lines * (1 if bytes_ >= ASYNCHRONOUS else 2))

@@ -5,24 +5,23 @@
 
 using ac_u16 = LocalTensor<uint16_t>;
 
-// d = x: as whole numbers of 16 bits, of which half precision holds either byte, and 2^16 times as much as words.
-AC_FN ac_of_bf16(const ac_f32 &d, const ac_u16 &x, const ac_f32 &t, const ac_f32 &u, uint32_t n) {
-  const ac_u16 w = u.ReinterpretCast<uint16_t>();
-  const LocalTensor<half> h = u.ReinterpretCast<half>()[(n + 15) / 16 * 16];
-  Duplicate(w, uint16_t(255), n);
-  AC_V;
-  And(w, w, x, n);
-  AC_V;
-  Cast(h, w.ReinterpretCast<int16_t>(), RoundMode::CAST_NONE, n);
-  AC_V;
-  Cast(t, h, RoundMode::CAST_NONE, n);
-  Duplicate(w, uint16_t(65280), n);
+// d: one byte of x, those bits alone, as half precision holds it. w, h: as many words of 16 bits.
+AC_FN ac_byte_of_bf16(const ac_f32 &d, const ac_u16 &x, const ac_u16 &w, const LocalTensor<half> &h, uint16_t bits, uint32_t n) {
+  Duplicate(w, bits, n);
   AC_V;
   And(w, w, x, n);
   AC_V;
   Cast(h, w.ReinterpretCast<int16_t>(), RoundMode::CAST_NONE, n);
   AC_V;
   Cast(d, h, RoundMode::CAST_NONE, n);
+}
+
+// d = x: as whole numbers of 16 bits, of which half precision holds either byte, and 2^16 times as much as words.
+AC_FN ac_of_bf16(const ac_f32 &d, const ac_u16 &x, const ac_f32 &t, const ac_f32 &u, uint32_t n) {
+  const ac_u16 w = u.ReinterpretCast<uint16_t>();
+  const LocalTensor<half> h = u.ReinterpretCast<half>()[(n + 15) / 16 * 16];
+  ac_byte_of_bf16(t, x, w, h, 255, n);
+  ac_byte_of_bf16(d, x, w, h, 65280, n);
   AC_V;
   Add(t, t, d, n);
   AC_V;

@@ -337,22 +337,17 @@ template <typename T> void ShiftRight(const LocalTensor<T> &d, const LocalTensor
 template <typename T> void Not(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t n) {
   unary(d, x, n, [](int64_t a) { return int64_t(T(~a)); });
 }
-template <typename T> void And(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint32_t n) {
-  model::start(PIPE_V);
-  in(PIPE_V, x, n);
-  in(PIPE_V, y, n);
-  out(PIPE_V, d, n);
-  banked(repeats_of(n * sizeof(T)), {{x.at}, {y.at}}, {d.at});
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(x.at[i] & y.at[i]);
-}
-template <typename T> void Or(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint32_t n) {
-  model::start(PIPE_V);
-  in(PIPE_V, x, n);
-  in(PIPE_V, y, n);
-  out(PIPE_V, d, n);
-  banked(repeats_of(n * sizeof(T)), {{x.at}, {y.at}}, {d.at});
-  for (uint32_t i = 0; i < n; ++i) d.at[i] = T(x.at[i] | y.at[i]);
-}
+#define BITWISE(N, OP)                                                                                              \
+  template <typename T> void N(const LocalTensor<T> &d, const LocalTensor<T> &x, const LocalTensor<T> &y, uint32_t n) { \
+    model::start(PIPE_V);                                                                                           \
+    in(PIPE_V, x, n);                                                                                               \
+    in(PIPE_V, y, n);                                                                                               \
+    out(PIPE_V, d, n);                                                                                              \
+    banked(repeats_of(n * sizeof(T)), {{x.at}, {y.at}}, {d.at});                                                    \
+    for (uint32_t i = 0; i < n; ++i) d.at[i] = T(x.at[i] OP y.at[i]);                                               \
+  }
+BITWISE(And, &)
+BITWISE(Or, |)
 template <typename T> void Duplicate(const LocalTensor<T> &d, T v, uint32_t n) {
   model::start(PIPE_V);
   out(PIPE_V, d, n);
@@ -666,6 +661,7 @@ template <typename D, typename S, int CFG> void Fixpipe(const GlobalTensor<D> &d
 #undef UNARY
 #undef SCALAR
 #undef BINARY
+#undef BITWISE
 #undef BLOCKS
 #define INSTANCE extern template
 #include "instances.h"
