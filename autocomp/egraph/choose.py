@@ -30,7 +30,7 @@ from autocomp.egraph.kernel_egraph import FEW, UNTILED, Asked, Found, Made, sche
 from autocomp.egraph.kernel_memo import Choice, ScheduleMemo
 from autocomp.egraph.kernel_rules import applies
 from autocomp.errors import AutocompError, DoesNotFit, UnsupportedOp
-from autocomp.ir.body import Map, bound_axes, postorder
+from autocomp.ir.body import Load, Map, bound_axes, postorder
 from autocomp.ir.directives import DIRECTIVES, complete
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.masks import masked_sums
@@ -414,7 +414,9 @@ def found_together(kernels: Sequence[Kernel], roles: Sequence[Roles], rules: Rul
 def _asked(kernel: Kernel, roles: Roles, rules: RuleSet, chip: Chip, options: Options) -> Asked:
     tensors = {name: cache(f) for name, f in tensors_of(kernel).items()}
     own = {"legal": lambda _move: _may_split(kernel, roles.split, options.exact), "room": lambda level: int(_room(chip, level)),
-           "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)), **tensors}  # fmt: skip
+           "kept_shared": lambda: int(chip.limits.get("shared_reserved", 0)),
+           "own_registers": lambda: int(chip.limits["registers"]), "core_registers": lambda: int(chip.registers.count),
+           "window_line": lambda: dim_hint(roles.depth[-1].extent) if roles.wide else 1, **tensors}  # fmt: skip
     functions = kernel_functions(roles, chip, options) | own
     given = directives_of(kernel, roles, rules, chip, options, tensors)
     alike = (_why_not_split(kernel, roles.split, options.exact), *(f() for f in tensors.values()))
@@ -478,14 +480,25 @@ def _room(chip: Chip, level: str) -> float:
 
 
 def tensors_of(kernel: Kernel) -> dict[str, Any]:
-    """What conditions ask about a kernel's tensors and turns: `fits(tile)` whether some results have two bytes, and the fewest bytes of an
-    input's elements; a rule of chosen turns whether a condition on a row's number chooses them, one of tables whether it makes bytes."""
+    """What conditions ask about a kernel's tensors and turns: `fits(tile)` whether some results have two bytes, the fewest bytes of an
+    input's elements, and whether each tensor that is folded has what is folded side by side; a rule of chosen turns whether a condition
+    on a row's number chooses them, one of tables whether it makes bytes."""
     bytes_made = lambda e: isinstance(e, Map) and e.dtype.is_int and e.dtype.bits == 8
     return {"makes_bytes": lambda: any(bytes_made(e) for v in kernel.stores for e in postorder(v.value)),
             "short_results": lambda: int(any(a.type.dtype.bytes == 2 for a in kernel.outputs)),
             "input_bytes": lambda: min((a.type.dtype.bytes for a in kernel.inputs), default=0),
+            "folds_lines": lambda: int(_folds_lines(kernel)),
             "chooses_turns": lambda: bool(chosen_turns(kernel)[1]),
             "masks_sums": lambda: bool(masked_sums(kernel))}
+
+
+def _folds_lines(kernel: Kernel) -> bool:
+    """Whether no tensor that is folded has its neighbouring elements along another axis than one of those that are."""
+    folded = {a.name for s in kernel.stores for a in bound_axes(s.value)}
+    read = [e.index for s in kernel.stores for e in postorder(s.value) if isinstance(e, Load)]
+    lines = [next(i for i in reversed(index) if i.names()) for index in read if any(i.names() & folded for i in index)]
+    near = [{n for n in i.names() if i.coef(n) == 1} for i in lines]
+    return all(not names or names & folded for names in near)
 
 
 def machine_functions(chip: Chip, options: Options) -> dict[str, Any]:

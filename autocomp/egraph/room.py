@@ -5,6 +5,9 @@
     fits(tile)   ->   ?bm * ?bn <= 128 * (128 * ?w)                                                         results of a thread
                       ?s * factor_bytes() * ?bk * (?bm + ?bn) + staged results, barriers <= room(shared)    bytes of a block
 
+    rhs: "tile(i: ?bi, j: ?bk, k: ?bk)"         two slots of a tile, whose rows or columns begin at whole blocks, <= room(ub)
+    rhs: "tile(.., y: ?by, x: ?bx, k: ?bk)"     elements of windows that a thread reads, neighbours along y in common <= its registers
+
 It is written over the fields that a rule's right side gives, so that the e-graph decides it as arithmetic. Placement knows the views of a
 kernel and needs as much wherever a tile is as large as its rule says and has more turns than its ring has slots. What else a target refuses
 is found when it is asked for the best (`Target.fits`, `admit`).
@@ -23,6 +26,7 @@ from autocomp.rewrite.vocabulary import ROLE
 TEAM, TEAM_ROWS, WARP_ROWS = int(constant("team_threads")), int(constant("team_rows")), int(constant("warp_rows"))
 STAGED, BOX, ALIGN = int(constant("staged_bytes")), int(constant("box_columns")), int(constant("shared_align"))
 RESULTS = int(constant("held_results"))
+PITCH, SLOTS = int(constant("vector_pitch")), int(constant("vector_slots"))
 HALF = 2
 SUM = 4  # bytes of a product's result while it is summed
 
@@ -102,6 +106,10 @@ class _Tile:
         default = 0 if name in ("persistent", "taps", "stream_k", "still", "high", "wide") else 1
         return self.at.get(name, _term(default))
 
+    def whole(self, name: str, role: str) -> _Term:
+        """A field, or all of the role's axes where the rule does not cut them."""
+        return self.at.get(name) or _Term(Call("extent", (Word(role),)))
+
     @property
     def threads(self) -> _Term:
         """Of those that multiply."""
@@ -156,6 +164,28 @@ def _online(t: _Tile) -> Iterator[Need]:
 def _reduce(t: _Tile) -> Iterator[Need]:
     if "persistent" in t.at:  # a row's pieces in slots
         yield t.of_block(_call("input_bytes") * t["stages"] * t["depth"] // t["cluster"] + ALIGN)
+    elif "wide" in t.at:
+        yield _windows(t)
+    elif "threads" not in t.at:
+        yield _lines(t)
+
+
+def _windows(t: _Tile) -> Need:
+    """Registers of a block: each result and the elements of its window. Windows below each other in one thread share their lines, those
+    beside each other are in different threads."""
+    line, high = _call("window_line"), t["high"]
+    lines = high + t["depth"] // line - 1
+    results = t["still"] * high * t["wide"]
+    room = _call("min", t.threads * _call("own_registers"), _call("core_registers"))
+    return Need("registers of windows", (t["still"] * t["wide"] * line * lines + results).expr, room.expr)
+
+
+def _lines(t: _Tile) -> Need:
+    """Bytes of a vector core: what is folded lies in lines, where a tensor has it side by side; else rows do, one element of each line."""
+    rows, depth, along = t.whole("rows", "i"), t.whole("depth", "k"), _call("folds_lines")
+    pitch = lambda x: (x + (PITCH - 1)) // PITCH * PITCH
+    tile = along * rows * pitch(depth) + (_term(1) - along) * depth * pitch(rows)
+    return Need("bytes of unified buffer", (_call("input_bytes") * SLOTS * tile).expr, Call("room", (Word("ub"),)))
 
 
 _NEEDS = {"contract": _contract, "online": _online, "reduce": _reduce}

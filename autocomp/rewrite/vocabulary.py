@@ -173,8 +173,8 @@ MOVES = {  # of recurrences: op -> fields
 MEMORIES = frozenset({"L1", "L2", "L3", "l1", "l2", "l3", "shared", "registers", "l0a", "l0b", "l0c", "ub"})  # of some chip
 KERNEL = {
     "legal": Function(1, 3, "isl allows it: legal(tile), legal(split), legal(tile, time, space)"),
-    "fits": Function(1, 2, "fits(tile): a block may hold the tile (GPUs); fits(L2, bytes): a memory of the chip holds them, or half of a "
-                           "cache, or the registers of a core", MEMORIES | {"tile"}),
+    "fits": Function(1, 2, "fits(tile): a block, or a vector core, may hold the tile; fits(L2, bytes): a memory of the chip holds them, or "
+                           "half of a cache, or the registers of a core", MEMORIES | {"tile"}),
     "kind": Function(0, 0, "the kernel's form: contract, chain, online, reduce, scan or map"),
     "extent": Function(1, 1, "extent(m): the product of a role's extents"),
     "bytes": Function(1, 1, "of one element of a dtype"),

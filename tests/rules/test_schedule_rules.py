@@ -178,7 +178,7 @@ def test_a_shipped_rule_without_fits_is_refused(name: str, what: str):
 
 
 @pytest.mark.parametrize(("name", "condition", "make"), [
-    ("tiling/npu-rows", "fits(ub", "zen5"), ("tiling/contract", "?bk >= ?K or fits(L2", "zen5"),
+    ("tiling/npu-rows", "fits(tile)", "zen5"), ("tiling/contract", "?bk >= ?K or fits(L2", "zen5"),
     ("tiling/online", "fits(L2, factor_bytes()", "skylake"),
 ])  # fmt: skip
 def test_what_stays_on_chip_is_counted_too(name: str, condition: str, make: str, monkeypatch: pytest.MonkeyPatch):
@@ -189,6 +189,22 @@ def test_what_stays_on_chip_is_counted_too(name: str, condition: str, make: str,
     assert len(kept) == len(RULES[name].where) - 1
     found = check_kernel_rule(replace(RULES[name], name=f"{name}~~", where=kept), [r for r in RULES if r.name != name], FEW)
     assert found.status == "refuted" and " - capacity: " in found.detail, found
+
+
+@pytest.mark.parametrize(("name", "spec", "graph", "what"), [
+    ("tiling/npu-long-rows", "ascend", "input a: f32[20011, 64]; %0 = reduce_sum(a, axes=[0], keepdims=1); output y = %0", "tiles in ub"),
+    ("tiling/npu-rows", "ascend", "input a: f32[20011, 64]; %0 = reduce_sum(a, axes=[0], keepdims=1); output y = %0", "tiles in ub"),
+    ("tiling/gpu-window-strips", "cuda", "input x: f32[1, 21, 8, 40]; input w: f32[40, 1, 5, 5]; %t = transpose(x, perm=[0, 3, 1, 2]); "
+     "%0 = conv(%t, w, lo=[2, 2], hi=[2, 2], strides=[1, 1], dilations=[1, 1], groups=40); output y = %0", "registers of a thread"),
+])  # fmt: skip
+def test_what_fits_tile_leaves_out_is_too_large(name: str, spec: str, graph: str, what: str):
+    """Columns whose rows have a block for each element; windows whose neighbours lie in other threads."""
+    kept = tuple(c for c in RULES[name].where if str(c) != "fits(tile)")
+    assert len(kept) == len(RULES[name].where) - 1
+    others = [r for r in RULES if r.name != name]
+    found = check_on_graph(replace(RULES[name], where=kept), others, read(graph), rules._machine(spec))
+    assert found.status == "refuted" and f"capacity: {what}" in found.detail, found
+    assert check_on_graph(RULES[name], others, read(graph), rules._machine(spec)).status != "refuted"
 
 
 def test_parts_of_what_is_known_only_when_it_runs_are_refused():

@@ -36,7 +36,8 @@ def test_fits_agrees_with_printing_and_prints_nothing(spec, monkeypatch):
     print(f"seed {SEED}")
     target = load_target(spec)
     forms = FORMS if spec == "cuda:h200" else FORMS[:1] + FORMS[2:4] if spec == "ascend:910b" else FORMS[::2]
-    cases = [x for form in forms for x in drawn(spec, form, SEED, 4)]
+    each = 8 if spec == "ascend:910b" else 4  # whose rules bound rows by the bytes of their tiles: few are too large
+    cases = [x for form in forms for x in drawn(spec, form, SEED, each)]
     texts = [said(target.emit, k, s) for k, s in cases]
     for text_is_made in ("simt.printer.synchronise", "simt.printer.require", "simt.printer.spell", "simt.emit.source", "cuda.emit.source",
                          "cuda.persistent_rows.source", "ascend.emit.source", "ascend.emit.printed"):  # fmt: skip
