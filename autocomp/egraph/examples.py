@@ -10,6 +10,7 @@ from autocomp.egraph.siblings import joined
 from autocomp.errors import ModelError, RuleError
 from autocomp.frontends.text import parse
 from autocomp.ir.decompose import decompose
+from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.node import Graph
 from autocomp.options import Options
 from autocomp.rewrite.expr import Call, Lit, walk
@@ -47,12 +48,18 @@ def fires(rule: Rule, example: Example, rules: RuleSet, chip: Chip | None = None
         saturate(graph, RuleSet((rule,)), options, trace, features_of(rule), drawn=not example.graph)
     else:
         others = RuleSet((*(r for r in rules if r.name != rule.name), rule))
-        chip = chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP)
-        calls = cover(freeze_graph(decompose(graph)), others, chip, options, trace)
-        if is_sibling(rule):
-            kernels = [c.kernel for c in calls.calls if not c.kernel.opaque]
-            joined(calls, choose_schedules(kernels, others, chip, options, Trace()), others, chip, options, trace)
+        program_of(rule, graph, others, chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP), options, trace)
     return any(e.name == rule.name for e in trace.of("rule"))
+
+
+def program_of(rule: Rule, graph: Graph, rules: RuleSet, chip: Chip, options: Options, trace: Trace) -> KernelGraph:
+    """The kernels of a graph as it is written, by the fusion rules alone; those that a rule of siblings joins, joined. Raises UnsupportedOp
+    where there are none."""
+    calls = cover(freeze_graph(decompose(graph)), rules, chip, options, trace)
+    if not is_sibling(rule):
+        return calls
+    kernels = [c.kernel for c in calls.calls if not c.kernel.opaque]
+    return joined(calls, choose_schedules(kernels, rules, chip, options, Trace()), rules, chip, options, trace)[0]
 
 
 def features_of(rule: Rule) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from rich.table import Table
 
+from autocomp.check.bodies import check_fusion_rule
 from autocomp.check.kernels import read
 from autocomp.check.rules import OPTIONS, check_kernel_rule, check_on_graph
 from autocomp.deadline import Deadline, by_counts, clock, current, running
@@ -18,7 +19,7 @@ from autocomp.egraph.examples import check_examples
 from autocomp.errors import AutocompError, DoesNotFit, RuleError
 from autocomp.rewrite import CheckResult, Rule, RuleSet, check_rule
 from autocomp.rewrite.check import next_step
-from autocomp.rewrite.vocabulary import KERNEL_PHASES
+from autocomp.rewrite.vocabulary import BODY_PHASES, KERNEL_PHASES
 from autocomp.targets import load_target
 from autocomp.workers import Failure, Pool
 
@@ -94,8 +95,12 @@ def check_rules(chosen: Sequence[Rule], in_force: RuleSet, samples: int, say: Ca
 
 def check_one(r: Rule, in_force: RuleSet, samples: int, say: Callable[[str], None] | None = None) -> CheckResult:
     """Prove or test a rule, and run its examples."""
-    about_kernels = r.phase in KERNEL_PHASES
-    result = check_kernel_rule(r, in_force, samples, small=True, say=say) if about_kernels else check_rule(r, samples)
+    if r.phase in BODY_PHASES:
+        result = check_fusion_rule(r, in_force, samples)
+    elif r.phase in KERNEL_PHASES:
+        result = check_kernel_rule(r, in_force, samples, small=True, say=say)
+    else:
+        result = check_rule(r, samples)
     if result.status in ("refuted", "unchecked"):
         return result
     with by_counts():  # or what the clock cuts would be the rule's fault

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from autocomp.check.bodies import meaning
 from autocomp.cost.chip import load_chip
 from autocomp.egraph.cover import cover
 from autocomp.egraph.saturate import freeze_graph
-from autocomp.ir import reference
-from autocomp.ir.body_meaning import evaluate
 from autocomp.ir.decompose import decompose
 from autocomp.ir.kernel import KernelGraph
 from autocomp.ir.node import Graph
@@ -22,16 +19,4 @@ def cover_of(graph: Graph, chip: str = "h200", without: tuple[str, ...] = (), **
     opts = Options(**options)  # type: ignore[arg-type]
     return cover(freeze_graph(decompose(graph)), load_rules(without=without, options=opts), load_chip(chip), opts, Trace())
 
-
-def run_cover(k: KernelGraph, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every call's NumPy meaning in order, in float64."""
-    arrays = {**{p: k.source.param(p) for p in k.params}, **inputs}
-    for name, g in k.constants.items():
-        params = {n: k.source.param(n) for n in g.params}
-        arrays[name] = next(iter(reference.evaluate(g, params).values()))
-    for call in k.calls:
-        given = {a.name: np.asarray(arrays[call.args[a.name]]).reshape(a.type.shape)  # type: ignore[arg-type]
-                 for a in call.kernel.inputs}
-        for name, value in evaluate(call.kernel, given, {}).items():
-            arrays[call.args[name]] = value.reshape(k.tensors[call.args[name]].shape)  # type: ignore[arg-type]
-    return {public: arrays[t] for public, t in k.outputs}
+run_cover = meaning
