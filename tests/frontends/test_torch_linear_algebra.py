@@ -30,7 +30,7 @@ def positive(a):
     return a @ a.mT + torch.eye(a.shape[-1])
 
 
-LA = torch.linalg
+LA, ATEN = torch.linalg, torch.ops.aten
 
 
 def rotation(a):
@@ -97,6 +97,9 @@ CASES = {
     "pseudo-inverses": (lambda a: (LA.pinv(a), LA.pinv(a.mT), LA.pinv(a[..., :2] @ a[..., :2].mT, rtol=1e-4), torch.pinverse(a[0]),
                                    LA.pinv(a[..., :3, :] + a[..., :3, :].mT, hermitian=True), LA.pinv(a, atol=1.0), LA.pinv(a * 0)),
                         [(2, 5, 3)]),
+    "what is kept for the way back": (lambda a, b: (
+        *ATEN._linalg_det(a), *ATEN._linalg_det(a.mT), *ATEN._linalg_det(a[1:]), *ATEN._linalg_slogdet(a), *ATEN._linalg_slogdet(a.mT),
+        *ATEN._linalg_solve_ex(a, b), *ATEN._linalg_solve_ex(a.mT, b.mT, left=False), *ATEN._linalg_solve_ex(a[0], b)), [(3, 4, 4), (3, 4, 2)]),
     "determinants of a batch": (lambda a: (LA.det(a), torch.logdet(positive(a))), [(3, 2, 2)]),
 }  # fmt: skip
 

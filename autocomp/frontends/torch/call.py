@@ -20,11 +20,11 @@ ATEN = ("aten", "prims", "inductor_prims")  # namespaces in which a name means w
 class Call:
     """One node of an exported graph. `out`: the type that torch gives the result (None where it is no tensor); of several results `outs`
     are the types and `read` the numbers of those that are read. `dense`: torch's own tensor that is its first operand lies row by row from
-    the start of its memory."""
+    the start of its memory; `contiguous`: it does from some place."""
 
     def __init__(self, b: Builder, name: str, out: TensorType | None, where: str, outs: tuple[Any, ...] = (),
-                 read: frozenset[int] = frozenset(), dense: bool = True) -> None:  # fmt: skip
-        self.dense = dense
+                 read: frozenset[int] = frozenset(), dense: bool = True, contiguous: bool = True) -> None:  # fmt: skip
+        self.dense, self.contiguous = dense, contiguous
         self.b, self.name, self.out, self.where, self.outs, self.read = b, name, out, where, outs, read
 
     def op(self, name: str, *inputs: Node, **attrs: Any) -> Node:

@@ -320,7 +320,7 @@ class Reader:
         args = [read(a, where, k, of) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         several = self.several(node)
-        call = Call(self.b, name, out, where, *several, dense=_dense(node))
+        call = Call(self.b, name, out, where, *several, dense=_dense(node), contiguous=_contiguous(node))
         try:
             if (masks := masks_of(self.program, node)) and name != "index":
                 value = chosen(call, masks[0], args[0])
@@ -413,11 +413,19 @@ def _is_complex(v: Any) -> bool:
 
 def _dense(node: Any) -> bool:
     """Whether the first tensor that a node reads lies row by row from the start of its memory; no where sizes are numbers that are read."""
+    at_start = lambda v: isinstance(v.storage_offset(), int) and v.storage_offset() == 0
+    return all(map(at_start, _first_read(node))) and _contiguous(node)
+
+
+def _contiguous(node: Any) -> bool:
+    """Whether the first tensor that a node reads lies row by row; no where sizes are numbers that are read."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-    read = [v for a in node.all_input_nodes[:1] if hasattr(v := a.meta.get("val"), "is_contiguous")]
-    at_start = lambda v: isinstance(v.storage_offset(), int) and v.storage_offset() == 0
-    return all(at_start(v) and not free_unbacked_symbols(v) and v.is_contiguous() for v in read)
+    return all(not free_unbacked_symbols(v) and v.is_contiguous() for v in _first_read(node))
+
+
+def _first_read(node: Any) -> list[Any]:
+    return [v for a in node.all_input_nodes[:1] if hasattr(v := a.meta.get("val"), "is_contiguous")]
 
 
 def to_numpy(x: Any) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""QR, LU and the exponential of matrices as the op `loop`, a column a step. Matrices [.., m, n] of known sizes.
+"""QR, LU and what torch computes by it, and the exponential of matrices as the op `loop`, a column a step. Matrices [.., m, n] of known
+sizes.
 
     QR      column j: R = H R, Q = Q H      H = 1 - tau v v^T, a reflection that leaves one element of the column (LAPACK's signs)
     LU      column j: the row with the largest element of those left comes to j, and a multiple of it is taken from the rows below
@@ -11,7 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from autocomp.frontends.torch.call import Call, row
-from autocomp.frontends.torch.linear_algebra import _at, _batched, _checked, _numbers, _same, _sum, _turned, first_without, triangular
+from autocomp.frontends.torch.linear_algebra import (
+    _at, _batched, _checked, _eliminated, _numbers, _same, _singular, _sum, _turned, first_without, triangular,
+)  # fmt: skip
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
@@ -153,13 +156,64 @@ def lu_factor(c: Call, a: Node, *, pivot: bool = True, check_errors: bool = Fals
     m, n = _sizes(c, a)
     pivots = sliced(c, _sum(c, x, -1, _same(c, m, n)), x.type.rank - 2, 0, min(m, n))
     info = first_without(c, c.op("ne", pivots, c.b.const(0, x.type.dtype)))
-    return x, c.cast(c.op("add", places, c.b.const(1, I64)), I32), info
+    return x, _pivots(places, c), info
 
 
 @row("linalg_lu")
 def lu(c: Call, a: Node, *, pivot: bool = True) -> tuple[Node, Node, Node]:
     x, places = _factored(c, a, pivot)
     return _permutation(c, _order(c, places, _sizes(c, a)[0]), a), *_both(c, x)
+
+
+def _of_determinant(c: Call, a: Node) -> tuple[Node, Node]:
+    """(L and U, which row came to j in step j [.., n]) as torch keeps them: those of a contiguous matrix are its transpose's."""
+    _checked(c, a)
+    return _factored(c, _turned(c, a) if c.contiguous else a, pivot=True)
+
+
+def _pivots(places: Node, c: Call) -> Node:
+    """The rows as LAPACK counts them, from 1."""
+    return c.cast(c.op("add", places, c.b.const(1, I64)), I32)
+
+
+def _turns(c: Call, x: Node, places: Node) -> Node:
+    """The factors [.., n] of the determinant: the diagonal, negative where two rows changed places."""
+    n = _checked(c, x)
+    diagonal = _sum(c, x, -1, _same(c, n, n))
+    return c.op("where", c.op("eq", places, _numbers(c, n)), diagonal, c.op("neg", diagonal))
+
+
+@row("_linalg_det")
+def determinant(c: Call, a: Node) -> tuple[Node, ...]:
+    x, places = _of_determinant(c, a)
+    turns = _turns(c, x, places)
+    return c.op("reduce_prod", turns, axes=(turns.type.rank - 1,), keepdims=False), x, _pivots(places, c)
+
+
+@row("_linalg_slogdet")
+def logarithm_of_determinant(c: Call, a: Node) -> tuple[Node, ...]:
+    """(sign, logarithm of the magnitude, ..), of the pivots: their product may overflow."""
+    x, places = _of_determinant(c, a)
+    turns, zero = _turns(c, x, places), c.b.const(0, a.type.dtype)
+    sign = c.op("where", c.op("lt", turns, zero), c.b.const(-1, a.type.dtype), c.b.const(1, a.type.dtype))
+    sign = c.op("where", c.op("eq", turns, zero), turns, sign)
+    last = {"axes": (turns.type.rank - 1,), "keepdims": False}
+    logs = c.op("log", c.op("abs", turns))
+    return c.op("reduce_prod", sign, **last), c.op("reduce_sum", logs, **last), x, _pivots(places, c)
+
+
+@row("_linalg_solve_ex")
+def solution(c: Call, a: Node, b: Node, *, left: bool = True, check_errors: bool = False) -> tuple[Node | None, ...]:
+    """A X = B, or X A = B, by elimination; by L and U where these are read. B is vectors [.., n] where it has the shape of A without its
+    columns, or is one [n]."""
+    vector, batch = b.type.rank == 1 or b.type.shape == a.type.shape[:-1], a.type.shape[:-2]
+    x, pivots, info = lu_factor(c, a) if c.read & {1, 2} else (None, None, None)
+    a, b = _batched(c, a, _at(b, c, -1) if vector else b)
+    y, heads = _eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))
+    y = y if left else _turned(c, y)
+    if info is None and a.type.shape[:-2] == batch:
+        info = _singular(c, heads)
+    return c.op("reshape", y, shape=y.type.shape[:-1]) if vector else y, x, pivots, info
 
 
 @row("lu_unpack")

@@ -1,5 +1,5 @@
 """Factorisations and systems of equations of torch as the op `loop`, a column or a row a step: Cholesky, triangular systems, and
-elimination with the largest pivot (Gauss and Jordan) for inverses, solutions and determinants. Matrices [.., n, n].
+elimination with the largest pivot (Gauss and Jordan) for inverses and solutions. Matrices [.., n, n].
 
 What torch raises for (no positive definite matrix, a singular one) gives NaN or infinities.
 """
@@ -137,18 +137,17 @@ def _unit(c: Call, a: Node) -> Node:
     return c.op("broadcast", c.cast(same, a.type.dtype), shape=a.type.shape)
 
 
-def _eliminated(c: Call, a: Node, b: Node | None) -> tuple[Node | None, Node, Node]:
-    """(A^-1 B or None, sign of the determinant, logarithm of its magnitude or, without B, the determinant): step j makes column j of
-    [A B] that of the unit matrix, with the row as pivot whose element is the largest of those left."""
+def _eliminated(c: Call, a: Node, b: Node) -> tuple[Node, Node]:
+    """(A^-1 B, the pivots [n, ..]): step j makes column j of [A B] that of the unit matrix, with the row as pivot whose element is the
+    largest of those left."""
     n = _checked(c, a)
-    m = a if b is None else c.op("concat", a, b, axis=a.type.rank - 1)
-    wide, batch = m.type.shape[-1], m.type.shape[:-2]
+    m = c.op("concat", a, b, axis=a.type.rank - 1)
+    wide = m.type.shape[-1]
     assert isinstance(wide, int)
     places, columns, dtype = _numbers(c, n), _numbers(c, wide), a.type.dtype
-    one = c.op("broadcast", c.b.const(1, dtype), shape=batch) if batch else c.b.const(1, dtype)
 
     def body(carries: list[Node], slices: list[Node]) -> tuple[list[Node], list[Node]]:
-        (m, product), (j,) = carries, slices
+        (m,), (j,) = carries, slices
         mine, here = c.op("eq", columns, j), c.op("eq", places, j)
         column = _sum(c, m, -1, mine)
         left = c.op("where", c.op("ge", places, j), c.op("abs", column), c.b.const(-1, dtype))
@@ -156,61 +155,26 @@ def _eliminated(c: Call, a: Node, b: Node | None) -> tuple[Node | None, Node, No
         chosen = c.op("eq", places, _at(c.cast(pivot, I64), c, -1))
         row, other = _sum(c, m, -2, _at(chosen, c, -1)), _sum(c, m, -2, _at(here, c, -1))
         head = _sum(c, row, -1, mine)
-        if b is None:  # a column of zeros makes the determinant 0, and has nothing to be taken from
-            head_or_one = c.op("where", c.op("eq", head, c.b.const(0, dtype)), one, head)
-        else:
-            head_or_one = head
-        unit = c.op("div", row, _at(head_or_one, c, -1))
+        unit = c.op("div", row, _at(head, c, -1))
         swapped = c.op("where", _at(chosen, c, -1), _at(other, c, -2), m)
         by = c.op("where", chosen, _at(_sum(c, other, -1, mine), c, -1), column)
         rest = c.op("sub", swapped, c.op("mul", _at(by, c, -1), _at(unit, c, -2)))
-        turn = c.op("where", c.op("eq", c.cast(pivot, I64), j), head, c.op("neg", head))
-        return [c.op("where", _at(here, c, -1), _at(unit, c, -2), rest), c.op("mul", product, turn)], [turn]
+        return [c.op("where", _at(here, c, -1), _at(unit, c, -2), rest)], [head]
 
-    (m, product), (turns,) = loop(c.b, [m, one], [places], body, n)
-    if b is None:
-        return None, product, turns
+    (m,), (heads,) = loop(c.b, [m], [places], body, n)
     full: list[tuple[Dim, Dim, int]] = [(0, d, 1) for d in m.type.shape]
     full[-1] = (n, wide, 1)
     starts, limits, steps = zip(*full, strict=True)
-    return c.op("slice", m, starts=starts, limits=limits, steps=steps), product, turns
+    return c.op("slice", m, starts=starts, limits=limits, steps=steps), heads
 
 
 @row("linalg_inv_ex")
-def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node | None, Node]:
-    x, _, turns = _eliminated(c, a, _unit(c, a))
-    return x, _singular(c, turns)
+def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node, Node]:
+    x, heads = _eliminated(c, a, _unit(c, a))
+    return x, _singular(c, heads)
 
 
-def _singular(c: Call, turns: Node) -> Node:
+def _singular(c: Call, heads: Node) -> Node:
     """LAPACK's info, of pivots [n, ..]."""
-    last = c.op("transpose", turns, perm=(*range(1, turns.type.rank), 0))
-    return first_without(c, c.op("ne", last, c.b.const(0, turns.type.dtype)))
-
-
-@row("_linalg_solve_ex")
-def solution(c: Call, a: Node, b: Node, *, left: bool = True, check_errors: bool = False) -> tuple[Node | None, ...]:
-    """A X = B, or X A = B. B is vectors [.., n] where it has the shape of A without its columns, or is one [n]."""
-    vector, batch = b.type.rank == 1 or b.type.shape == a.type.shape[:-1], a.type.shape[:-2]
-    a, b = _batched(c, a, _at(b, c, -1) if vector else b)
-    x, _, turns = _eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))
-    assert x is not None
-    x = x if left else _turned(c, x)
-    info = _singular(c, turns) if a.type.shape[:-2] == batch else None
-    return c.op("reshape", x, shape=x.type.shape[:-1]) if vector else x, None, None, info
-
-
-@row("_linalg_det")
-def determinant(c: Call, a: Node) -> tuple[Node | None, ...]:
-    return _eliminated(c, a, None)[1], None, None
-
-
-@row("_linalg_slogdet")
-def logarithm_of_determinant(c: Call, a: Node) -> tuple[Node | None, ...]:
-    """(sign, logarithm of the magnitude, ..), of the pivots: their product may overflow."""
-    turns = _eliminated(c, a, None)[2]  # [n, ..]
-    negative = c.op("lt", turns, c.b.const(0, a.type.dtype))
-    sign = c.op("where", negative, c.b.const(-1, a.type.dtype), c.b.const(1, a.type.dtype))
-    sign = c.op("where", c.op("eq", turns, c.b.const(0, a.type.dtype)), turns, sign)
-    logs = c.op("log", c.op("abs", turns))
-    return c.op("reduce_prod", sign, axes=(0,), keepdims=False), c.op("reduce_sum", logs, axes=(0,), keepdims=False), None, None
+    last = c.op("transpose", heads, perm=(*range(1, heads.type.rank), 0))
+    return first_without(c, c.op("ne", last, c.b.const(0, heads.type.dtype)))
