@@ -99,7 +99,8 @@ CASES = {
                         [(2, 5, 3)]),
     "what is kept for the way back": (lambda a, b: (
         *ATEN._linalg_det(a), *ATEN._linalg_det(a.mT), *ATEN._linalg_det(a[1:]), *ATEN._linalg_slogdet(a), *ATEN._linalg_slogdet(a.mT),
-        *ATEN._linalg_solve_ex(a, b), *ATEN._linalg_solve_ex(a.mT, b.mT, left=False), *ATEN._linalg_solve_ex(a[0], b)), [(3, 4, 4), (3, 4, 2)]),
+        *ATEN._linalg_solve_ex(a, b), *ATEN._linalg_solve_ex(a.mT, b.mT, left=False), *ATEN._linalg_solve_ex(a[0], b)),
+                                      [(3, 4, 4), (3, 4, 2)]),
     "determinants of a batch": (lambda a: (LA.det(a), torch.logdet(positive(a))), [(3, 2, 2)]),
 }  # fmt: skip
 

@@ -56,6 +56,7 @@ from autocomp.frontends.torch.formats import as_eager_lays_out
 from autocomp.frontends.torch.guards import multiple_of, same_as
 from autocomp.frontends.torch.known_masks import at_places, chosen, counts, masks_of
 from autocomp.frontends.torch.of_parameters import of_parameters
+from autocomp.frontends.torch.read_places import read_places
 from autocomp.frontends.torch.renamed import renamed
 from autocomp.frontends.torch.sizes import Sizes, from_behind, is_dimension, is_size
 from autocomp.frontends.torch.structures import structures_of
@@ -134,7 +135,7 @@ class Reader:
     @kept_property
     def counts(self) -> dict[Any, Dim]:
         """Sizes that torch leaves open, of masks that are parameters, and of those that are not how long they are."""
-        return dict(counts(self.program))
+        return dict(counts(self.program)) if self.program is not None else {}
 
     def graph(self) -> Graph:
         signature = self.program.graph_signature
@@ -313,11 +314,13 @@ class Reader:
             return self.b.param(self.b.fresh(node.name), lambda: to_numpy(held()), self.type(node))
         if (lower is None and not paired) or (picked and (lower is None or paired)):
             raise UnsupportedOp(f"ATen operator '{node.target}'", where=where, hint="write it with others, or add a row to the table")
+        places = read_places(self, node, name, where)
         out = self.tensor_type(node.meta["val"], node) if hasattr(node.meta["val"], "dtype") else None
         kinds = {a.name: a.type for a in node.target._schema.arguments} if hasattr(node.target, "_schema") and name not in NUMBERS else {}
         of = node.args[0].meta["val"].shape[node.args[1] if len(node.args) > 1 else 0] if name == "slice" else None
         read = self.padding if name in ("constant_pad_nd", "pad") else self.argument
-        args = [read(a, where, k, of) for a, k in zip_longest(node.args, [*kinds.values()][: len(node.args)])]
+        taken = zip_longest(node.args, [*kinds.values()][: len(node.args)])
+        args = [places[n] if n in places else read(a, where, k, of) for n, (a, k) in enumerate(taken)]
         kwargs = {k: self.argument(v, where, kinds.get(k)) for k, v in node.kwargs.items() if k not in NOT_VALUES}
         several = self.several(node)
         call = Call(self.b, name, out, where, *several, dense=_dense(node), contiguous=_contiguous(node))

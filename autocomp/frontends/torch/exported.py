@@ -21,7 +21,8 @@ KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default"
         "log_softmax.int", "pad.default",
         "batch_norm.default", "tril.default", "triu.default", "softplus.default", "leaky_relu.default", "hardtanh.default",
         "upsample_linear1d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
-        "col2im.default", "multilabel_margin_loss.default", "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input",
+        "col2im.default", "select_scatter.default", "multilabel_margin_loss.default", "lstm.input",
+        "gru.input", "rnn_tanh.input", "rnn_relu.input",
         "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec")  # fmt: skip
 TRANSFORMS = ("torch._functorch", "torch._C._functorch", "torch.func", "torch.autograd")
 PURE = "take the state as an input and return the new one"

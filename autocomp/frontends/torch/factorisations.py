@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from autocomp.frontends.torch import linear_algebra as la
 from autocomp.frontends.torch.call import Call, row
-from autocomp.frontends.torch.linear_algebra import (
-    _at, _batched, _checked, _eliminated, _numbers, _same, _singular, _sum, _turned, first_without, triangular,
-)  # fmt: skip
+from autocomp.frontends.torch.linear_algebra import _at, _batched, _checked, _numbers, _same, _sum, _turned, first_without, triangular
 from autocomp.frontends.torch.views import sliced
 from autocomp.ir.loop_bodies import loop
 from autocomp.ir.node import Node
@@ -209,10 +208,10 @@ def solution(c: Call, a: Node, b: Node, *, left: bool = True, check_errors: bool
     vector, batch = b.type.rank == 1 or b.type.shape == a.type.shape[:-1], a.type.shape[:-2]
     x, pivots, info = lu_factor(c, a) if c.read & {1, 2} else (None, None, None)
     a, b = _batched(c, a, _at(b, c, -1) if vector else b)
-    y, heads = _eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))
+    y, heads = la.eliminated(c, a if left else _turned(c, a), b if left else _turned(c, b))
     y = y if left else _turned(c, y)
     if info is None and a.type.shape[:-2] == batch:
-        info = _singular(c, heads)
+        info = la.singular(c, heads)
     return c.op("reshape", y, shape=y.type.shape[:-1]) if vector else y, x, pivots, info
 
 

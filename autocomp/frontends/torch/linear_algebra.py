@@ -137,7 +137,7 @@ def _unit(c: Call, a: Node) -> Node:
     return c.op("broadcast", c.cast(same, a.type.dtype), shape=a.type.shape)
 
 
-def _eliminated(c: Call, a: Node, b: Node) -> tuple[Node, Node]:
+def eliminated(c: Call, a: Node, b: Node) -> tuple[Node, Node]:
     """(A^-1 B, the pivots [n, ..]): step j makes column j of [A B] that of the unit matrix, with the row as pivot whose element is the
     largest of those left."""
     n = _checked(c, a)
@@ -170,11 +170,11 @@ def _eliminated(c: Call, a: Node, b: Node) -> tuple[Node, Node]:
 
 @row("linalg_inv_ex")
 def inverse(c: Call, a: Node, *, check_errors: bool = False) -> tuple[Node, Node]:
-    x, heads = _eliminated(c, a, _unit(c, a))
-    return x, _singular(c, heads)
+    x, heads = eliminated(c, a, _unit(c, a))
+    return x, singular(c, heads)
 
 
-def _singular(c: Call, heads: Node) -> Node:
+def singular(c: Call, heads: Node) -> Node:
     """LAPACK's info, of pivots [n, ..]."""
     last = c.op("transpose", heads, perm=(*range(1, heads.type.rank), 0))
     return first_without(c, c.op("ne", last, c.b.const(0, heads.type.dtype)))

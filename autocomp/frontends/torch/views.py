@@ -11,6 +11,7 @@ import numpy as np
 
 from autocomp.budget import check_table
 from autocomp.frontends.torch.call import Call, axis_of, row
+from autocomp.frontends.torch.read_places import places
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import total
 from autocomp.ir.types import BOOL, I64, Dim, Sym, may_be_one
@@ -115,6 +116,8 @@ def _slice(c: Call, x: Node, dim: int = 0, start: Any = None, end: Any = None, s
     if c.out is not None and c.out.shape == x.type.shape and step == 1:
         return x
     axis = axis_of(x, dim)
+    if isinstance(start, Node):
+        return c.op("gather", x, places(c, x, axis, start, end), axis=axis)
     n = x.type.shape[axis]
     return sliced(c, x, axis, *ends(n, start, end), step)
 
@@ -159,9 +162,11 @@ def _diagonal(c: Call, x: Node, offset: int = 0, dim1: int = 0, dim2: int = 1) -
 
 
 @row("select")
-def _select(c: Call, x: Node, dim: int, index: int) -> Node:
+def _select(c: Call, x: Node, dim: int, index: int | Node) -> Node:
     assert c.out is not None
     axis = axis_of(x, dim)
+    if isinstance(index, Node):
+        return c.op("gather", x, places(c, x, axis, index), axis=axis)
     n = x.type.shape[axis]
     if not isinstance(n, Sym):
         i = index % n
@@ -408,6 +413,7 @@ def _index_select(c: Call, x: Node, dim: int, index: Node) -> Node:
     assert c.out is not None
     if not x.type.rank:  # its one element, as often as there are indices of it
         return c.shaped(x)
+    index = index if index.type.rank else c.op("reshape", index, shape=(1,))
     return c.op("gather", x, index, axis=axis_of(x, dim))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from autocomp.frontends.torch.call import Call, axis_of, row
 from autocomp.frontends.torch.ordering import at_or_below
+from autocomp.frontends.torch.read_places import written_at
 from autocomp.frontends.torch.views import ends, places_at, sliced
 from autocomp.ir.node import Node
 from autocomp.ir.sizes import product, total
@@ -257,6 +258,8 @@ def _slice_scatter(c: Call, x: Node, source: Node, dim: int = 0, start: Any = No
     axis = axis_of(x, dim)
     n = x.type.shape[axis]
     source = c.cast(source, x.type.dtype)
+    if isinstance(start, Node):
+        return written_at(c, x, source, axis, start, end)
     if any(isinstance(v, Sym) for v in (n, start, end)):
         return _joined(c, x, source, axis, *ends(n, start, end), step)
     return _placed(c, x, source, axis, range(*slice(start, end, step).indices(int(n))))  # type: ignore[arg-type]
@@ -288,10 +291,12 @@ def _each(c: Call, x: Node, source: Node, axis: int, start: Dim, step: int) -> N
 
 
 @row("select_scatter")
-def _select_scatter(c: Call, x: Node, source: Node, dim: int, index: int) -> Node:
+def _select_scatter(c: Call, x: Node, source: Node, dim: int, index: int | Node) -> Node:
     axis = axis_of(x, dim)
     n = x.type.shape[axis]
     source = c.op("reshape", c.cast(source, x.type.dtype), shape=(*x.type.shape[:axis], 1, *x.type.shape[axis + 1 :]))
+    if isinstance(index, Node):
+        return written_at(c, x, source, axis, index, 1)
     if isinstance(n, Sym):
         first = total([(n, 1)], index) if index < 0 else index
         return _joined(c, x, source, axis, first, total([(first, 1)], 1), 1)
