@@ -10,6 +10,7 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 
+from autocomp.frontends.torch.exported import zeros_in_memory
 from autocomp.torch_compile.graphs import Maker
 from autocomp.torch_compile.settings import Settings
 
@@ -44,8 +45,9 @@ def _whole(op: Any) -> Iterator[None]:
 
 def decompositions() -> Any:
     """torch's to the core operators. That of the CPU's fused attention is for export: it gives no sums of exponentials, from which the way
-    back would compute wrong gradients, and another memory format; that of multilabel margins counts what is no target."""
+    back would compute wrong gradients, and another memory format; that of multilabel margins counts what is no target. Tangents that are
+    zero have memory."""
     table = torch.export.default_decompositions()
     table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     table.pop(torch.ops.aten.multilabel_margin_loss_forward.default, None)
-    return table
+    return {**table, **zeros_in_memory()}

@@ -236,8 +236,12 @@ class _OnHost(_Part):
 
     def __call__(self, *args: Any) -> Any:
         key, args = self.given(args)
+        given = [x.data_ptr() for x in args]
+        if 0 in given:
+            args = with_memory(args)
+            given = [x.data_ptr() for x in args]
         outputs = self.new(key)
-        self.run(key, [x.data_ptr() for x in args] + self.none, [x.data_ptr() for x in outputs])
+        self.run(key, given + self.none, [x.data_ptr() for x in outputs])
         return self.finished(outputs, key)
 
 
@@ -251,6 +255,9 @@ class _OnDevice(_Part):
     def __call__(self, *args: Any) -> Any:
         key, args = self.given(args)
         given = [x.data_ptr() for x in args]
+        if 0 in given:
+            args = with_memory(args)
+            given = [x.data_ptr() for x in args]
         if any([p % ALIGNED for p in given]):
             args = tuple([x.clone() if p % ALIGNED else x for x, p in zip(args, given)])
             given = [x.data_ptr() for x in args]
@@ -260,6 +267,12 @@ class _OnDevice(_Part):
         handle = torch._C._cuda_getCurrentRawStream(self.device.index)
         self.run(key, given + self.none, [x.data_ptr() for x in outputs], room.data_ptr() if room is not None else 0, handle)
         return self.finished(outputs, key)
+
+
+def with_memory(args: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The tensors, those of torch's that are zero and have no memory (tangents of forward differentiation) as zeros in memory."""
+    zeros = lambda x: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device).zero_()
+    return tuple([zeros(x) if x._is_zerotensor() else x for x in args])
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:

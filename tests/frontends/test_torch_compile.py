@@ -110,6 +110,26 @@ def test_complex_numbers_inside_of_a_graph_are_ours():
     assert all(not g.stayed and g.programs == 1 for g in (*graphs, *autocomp.report()[-2:]))
 
 
+def test_zeros_without_memory_are_zeros():
+    x, z = torch.randn(3, 4), torch._efficientzerotensor((3, 4))
+    same(compiled(lambda x, z: (x + z, z.cos() * 2))(x, z), (x, torch.full((3, 4), 2.0)))
+    assert not autocomp.report()[-1].stayed
+
+
+def test_gradients_of_second_derivatives():
+    """Of tangents that are zero torch keeps tensors without memory for the way back."""
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+
+    def f(x):
+        slope = lambda p: torch.func.grad(lambda q: net(q).squeeze(-1))(p)
+        return torch.func.vmap(torch.func.jacfwd(slope))(x)[:, 0, 0].sum()
+
+    x = torch.randn(4, 2)
+    got, want = (torch.autograd.grad(g(x), net[0].weight)[0] for g in (compiled(f), f))
+    torch.testing.assert_close(got, want)
+    assert not any("zerotensor" in s.op for g in autocomp.report()[-2:] for s in g.stayed)
+
+
 def test_windows_that_torch_computes_from_numbers():
     window = lambda x: x * torch.hamming_window(6, periodic=False) * torch.kaiser_window(6, True, 9.0) + torch.hann_window(6)
     (graph,) = check(window, torch.randn(2, 6))

@@ -110,8 +110,8 @@ def _transforms(program: Any) -> bool:
     return any(str(getattr(n.target, "__module__", "")).startswith(TRANSFORMS) for n in program.graph.nodes)
 
 
-def _zeros() -> dict[Any, Callable[..., Any]]:
-    """Tangents that are zero (jvp, hessian), of which torch's tracing makes tensors of the device `meta`, as tensors of zeros."""
+def zeros_in_memory() -> dict[Any, Callable[..., Any]]:
+    """Tangents that are zero (jvp, hessian), of which torch makes tensors without memory (in tracing of the device `meta`), as zeros."""
     import torch
 
     return {torch.ops.aten._efficientzerotensor.default: lambda size, **named: torch.ops.aten.zeros.default(size, **named)}
@@ -126,7 +126,7 @@ def _traced(module: Any, examples: tuple[Any, ...], named: dict[str, Any]) -> An
 
     before = [(m, dict(vars(m)), dict(m._parameters), dict(m._buffers)) for m in module.modules()]
     with torch.enable_grad():
-        graph = make_fx(module, decomposition_table=_zeros(), tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
+        graph = make_fx(module, decomposition_table=zeros_in_memory(), tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
     changed = False
     for m, *kept in before:
         for mine, was in zip((vars(m), m._parameters, m._buffers), kept, strict=True):
