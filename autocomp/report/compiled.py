@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 KEPT = 1000  # graphs that are remembered, the oldest leave first
+EXPLAINED = "Explanation:"  # what dynamo writes before the sentence that says why a graph ended
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,14 @@ class CompiledGraph:
 
 
 class Report(tuple[CompiledGraph, ...]):
-    """The graphs, oldest first; prints as a text with a paragraph for each."""
+    """The graphs, oldest first; prints as a text with a paragraph for each. `breaks`: why dynamo ended graphs, or left functions out of
+    them, in this process, whichever back end it was for, and how often."""
+
+    breaks: Mapping[str, int]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self)) or 'nothing was compiled by torch.compile(.., backend="autocomp") yet'
+        graphs = "\n".join(map(str, self)) or 'nothing was compiled by torch.compile(.., backend="autocomp") yet'
+        return "\n".join([graphs, *(f"dynamo's graphs end, x {n}: {why}" for why, n in self.breaks.items())])
 
     __repr__ = __str__
 
@@ -56,4 +63,19 @@ GRAPHS: deque[CompiledGraph] = deque(maxlen=KEPT)
 
 def report() -> Report:
     """What was compiled through torch.compile in this process."""
-    return Report(GRAPHS)
+    found = Report(GRAPHS)
+    found.breaks = _breaks()
+    return found
+
+
+def _breaks() -> dict[str, int]:
+    """Dynamo's own counts, where it has been imported: of each reason the first line, and the sentence that explains it."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    found: dict[str, int] = {}
+    for kind in ("graph_break", "unimplemented"):  # one that ends a graph may be counted as both
+        for why, n in counters.get(kind, {}).items():
+            head, _, rest = str(why).partition("\n")
+            told = rest.partition(EXPLAINED)[2].partition("\n")[0].strip()
+            name = f"{head}: {told}" if told else head
+            found[name] = max(n, found.get(name, 0))
+    return found

@@ -461,8 +461,19 @@ def test_a_break_in_the_graph(capsys):
         print("in the middle")
         return y.relu() + 1
 
+    torch._dynamo.utils.counters.clear()
     check(f, torch.randn(4))
     assert "in the middle" in capsys.readouterr().out
+    (why,) = autocomp.report().breaks
+    assert f"dynamo's graphs end, x 1: {why}" in str(autocomp.report()) and "`print`" in why
+
+
+def test_what_dynamo_leaves_out_of_graphs_is_said():
+    torch._dynamo.utils.counters.clear()
+    before = len(autocomp.report())
+    net, x = nn.LSTM(3, 3), torch.randn(4, 3)
+    same(compiled(net)(x)[0], net(x)[0])
+    assert len(autocomp.report()) == before and "RNN, GRU, or LSTM" in str(autocomp.report())
 
 
 @pytest.mark.parametrize("f", [

@@ -46,11 +46,13 @@ TWO: dict[str, Callable[..., Any]] = {
     "einsum": lambda a, b: torch.view_as_real(torch.einsum("ij,kj->ik", Z(a, b), Z(b, b))),
     "joined": lambda a, b: torch.view_as_real(torch.cat([Z(a, b), Z(b, a).flip(0)], 1)[:, ::2].sum(0)),
     "chosen": lambda a, b: torch.view_as_real(torch.where(a > 0, Z(a, b), a)),
+    "chosen from a number": lambda a, b: torch.view_as_real(
+        torch.where(a > 0, Z(a, b), torch.ops.aten.scalar_tensor(2 - 1j, dtype=Z(a, b).dtype))),
     "padded": lambda a, b: torch.view_as_real(torch.nn.functional.pad(Z(a, b), (1, 2))),
     "written": _written,
     "compared": lambda a, b: (Z(a, b) == Z(a, a), Z(a, b) != Z(a, b)),
     "split": lambda a, b: [torch.view_as_real(p.contiguous()) for p in Z(a, b).split(2, 1)],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TWO)

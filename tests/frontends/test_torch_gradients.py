@@ -258,3 +258,20 @@ def test_gradients_of_bags(mode, last, padding):
     means_the_same(both, drawn(9, 2), drawn(4, 2), zeros=False)
     with pytest.raises(UnsupportedOp, match=r"in bags from .*, scaled by how often they stand"):
         load_torch(Apply(lambda t, g: both(t, g, True)[1]).eval(), (drawn(9, 2), drawn(4, 2)))
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_gradients_of_margins(reduction):
+    x, t = drawn(3, 5), torch.tensor([[0, 1, -1, 0, 2], [-1, 3, 3, 3, 3], [4, 3, 2, 1, 4]])
+
+    def f(x, g):
+        is_target = aten.multilabel_margin_loss_forward(x, t, reduction)[1]
+        return aten.multilabel_margin_loss_backward(g, x, t, reduction, is_target)
+
+    means_the_same(f, x, drawn(3) if reduction == 0 else drawn(1)[0], zeros=False)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_gradients_of_drawn_slopes(training):
+    f = lambda g, x, s: aten.rrelu_with_noise_backward(g, x, s, 0.1, 0.3, training, False)
+    means_the_same(f, drawn(9), -2 * drawn(9), 3 * drawn(9))

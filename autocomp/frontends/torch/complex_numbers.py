@@ -253,7 +253,7 @@ def _matmul(c: Call, x: Pair, y: Pair) -> Pair:
     return _product(c, x, y, lambda u, v: TABLE[c.name](c, u, v))
 
 
-@complex_row("full", "full_like", "new_full")
+@complex_row("full", "full_like", "new_full", "scalar_tensor")
 def _full(c: Call, *args: Any, **_: Any) -> Pair:
     assert c.out is not None
     shape = c.out.shape

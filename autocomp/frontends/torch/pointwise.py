@@ -222,6 +222,15 @@ def _rrelu(c: Call, x: Node, noise: Node, lower: float = 1 / 8, upper: float = 1
     return (y, noise) if c.outs else y
 
 
+@row("rrelu_with_noise_backward")
+def _rrelu_gradient(c: Call, grad: Node, x: Node, noise: Node, lower: float, upper: float, training: bool, is_result: bool) -> Node:
+    """`noise`: in training the slopes that were drawn, 1 where x is positive."""
+    if training:
+        return c.op("mul", grad, noise)
+    small = c.op("mul", grad, c.b.const((lower + upper) / 2, grad.type.dtype))
+    return c.op("where", c.op("gt", x, c.b.const(0, x.type.dtype)), grad, small)
+
+
 @row("softplus")
 def _softplus(c: Call, x: Node, beta: float = 1, threshold: float = 20) -> Node:
     """log(1 + exp(beta x)) / beta, and x where beta x is beyond the threshold: from 20 on it is that to the last digit anyway."""
