@@ -18,7 +18,7 @@ NONE_IN_PART: Mapping[int, float] = {}
 class Cut(NamedTuple):
     """One body for class `cls`. `again`: how often an interior node is evaluated, where more than once an element.
     `steps`: (consumer node, operand, row) of every inlining. `top`: interior classes at the root's points (by-products). `part`: the share
-    of a leaf that it reads, where that is not all of it."""
+    of a leaf that it reads, where that is not all of it. `number`: of its body among those of one subject (`held.Built`)."""
 
     cls: int
     leaves: frozenset[int]
@@ -31,6 +31,7 @@ class Cut(NamedTuple):
     top: frozenset[int]
     heavy: frozenset[int]
     part: Mapping[int, float] = NONE_IN_PART
+    number: int = -1
     time: float = 0.0
     flow: float = 0.0
 
@@ -45,6 +46,10 @@ class Cut(NamedTuple):
     def order(self) -> tuple[object, ...]:
         """Total order for ties."""
         return (len(self.nodes), sorted(self.leaves), sorted(self.nodes))
+
+    def taking(self, time: float, flow: float) -> Cut:
+        """The cut with these seconds."""
+        return Cut(*self[:-2], time, flow)
 
     def before(self, other: Cut) -> bool:
         """Is this one's flow less, or equal and its order less?"""

@@ -32,6 +32,7 @@ FEW = 3  # operands up to which those that products and reductions spare are kep
 SCALING = ("cast", "sub", "mul")  # of what bytes stand for: the zero point is taken off, the scale applied
 WIDENING = 4  # such operations in a row at most: bytes are widened, centred, cast and scaled
 KINDS = 16  # bits that count the operands of one kind
+_NO_NODES: frozenset[int] = frozenset()
 
 
 def watched(w: frozenset[int]) -> list[int]:
@@ -288,33 +289,40 @@ class Enumerator:
         return out
 
     def _finish(self, node: SubjectNode, parts: tuple[Part, ...]) -> Cut | None:
+        """The cut of a node over its operands' choices, None where there is none. What covers of one subject agree on is made once."""
         self._effort.done += 1
+        built = self._prices.held.built
+        key = (node.id, *[-1 if p.cut is None else p.cut.number for p in parts])
+        refused, cut = built.bodies.get(key) or built.add(key, *self._body(node, parts))
+        if cut is not None and any(w <= cut.nodes for w in self._against(cut.nodes)) and cut.key() not in self.known.seconds:
+            refused = "target: no schedule could be printed"
+        if refused is None and cut is not None:
+            return self.priced(cut, ())
+        if refused:
+            self.refused[refused] = self.refused.get(refused, 0) + 1
+        return None
+
+    def _body(self, node: SubjectNode, parts: tuple[Part, ...]) -> tuple[str | None, Cut | None]:
+        """The reason against a body ("" where nobody asks for it), and the body without a price, as far as it was made."""
         record = fold(node.form, node.id, [p.operand for p in parts])
         if isinstance(record, str):
-            self.refused[f"grammar: {record}"] = self.refused.get(f"grammar: {record}", 0) + 1
-            return None
+            return f"grammar: {record}", None
         width = node.form.out.shape[-1] if node.form.kind == "online" and node.form.out.shape else 1
         if isinstance(width, int) and width > self.chip.limits.get("online_width", 256):
-            reason = f"a row of {width} elements, at most {int(self.chip.limits.get('online_width', 256))} stay on chip"
-            self.refused[f"grammar: {reason}"] = self.refused.get(f"grammar: {reason}", 0) + 1
-            return None
+            return f"grammar: a row of {width} elements, at most {int(self.chip.limits.get('online_width', 256))} stay on chip", None
         cuts = [p.cut for p in parts if p.cut is not None]
-        leaves = frozenset[int]().union(*(p.operand.leaves for p in parts))
-        inside = frozenset((node.cls,)).union(*(c.inside for c in cuts))
-        nodes = frozenset((node.id,)).union(*(c.nodes for c in cuts))
+        leaves = _NO_NODES.union(*[p.operand.leaves for p in parts])
+        inside = frozenset((node.cls,)).union(*[c.inside for c in cuts])
+        nodes = frozenset((node.id,)).union(*[c.nodes for c in cuts])
         ops, heavy = len(nodes & self._computing), nodes & self._heavy
-        if any(w <= nodes for w in self._against(nodes)) and key_of(node.cls, leaves, nodes) not in self.known.seconds:
-            self.refused["target: no schedule could be printed"] = self.refused.get("target: no schedule could be printed", 0) + 1
-            return None
-        most = load_grammar().limits["leaves"]
-        if len(leaves) > most or ops > self.options.max_body_ops or len(nodes) != len(inside) or leaves & inside:
-            return None
+        cut = Cut(node.cls, leaves, nodes, inside, record, ops, {}, frozenset(), _NO_NODES, heavy)
+        if len(leaves) > load_grammar().limits["leaves"] or ops > self.options.max_body_ops or len(nodes) != len(inside) or leaves & inside:
+            return "", cut
         if len(heavy) > self.options.max_fusion_depth + 1:
-            self.refused["option max_fusion_depth"] = self.refused.get("option max_fusion_depth", 0) + 1
-            return None
-        steps = frozenset[tuple[int, int, str]]().union(*(p.steps for p in parts))
+            return "option max_fusion_depth", cut
+        steps = frozenset[tuple[int, int, str]]().union(*[p.steps for p in parts])
         again, top = self._evaluations(parts), self._top(node, parts)
-        return self.priced(Cut(node.cls, leaves, nodes, inside, record, ops, again, steps, top, heavy, self._part(node, parts)), ())
+        return None, Cut(node.cls, leaves, nodes, inside, record, ops, again, steps, top, heavy, self._part(node, parts))
 
     def why_none(self, c: int) -> tuple[int, str, str]:
         """(class, reason, next step) of what keeps a class, or the first one that it needs, from being computed at all."""
@@ -419,6 +427,19 @@ class Enumerator:
 
     def priced(self, cut: Cut, extra: tuple[int, ...]) -> Cut:
         """The cut with its time; `extra`: by-products that it stores too."""
+        built = self._prices.held.built
+        seconds = built.said.get(cut.number) if not extra else None
+        if seconds is None:
+            seconds = self._said(cut, extra)
+            if not extra:
+                built.said[cut.number] = seconds
+        if self.known.seconds:
+            seconds = self.known.of(cut, extra, seconds)
+        seconds = whole(seconds)
+        return cut.taking(seconds, seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
+
+    def _said(self, cut: Cut, extra: tuple[int, ...]) -> float:
+        """Seconds of a cut, whatever schedules of earlier covers take."""
         prices = self._prices
         work = prices.work(cut, extra)
         seconds = prices.time(work)
@@ -426,9 +447,4 @@ class Enumerator:
             alone, parts = prices.alone(work, few), seconds + self.chip.launch
             if alone > parts or not self.chip.runs_blocks:
                 seconds = alone if cut.record.levels > 1 else min(alone, parts)
-        if cut.record.kind == "X":
-            seconds += self._opaque_seconds(cut)
-        if self.known.seconds:
-            seconds = self.known.of(cut, extra, seconds)
-        seconds = whole(seconds)
-        return cut._replace(time=seconds, flow=seconds + sum([self._share(x, cut.cls) for x in cut.leaves]))
+        return seconds + self._opaque_seconds(cut) if cut.record.kind == "X" else seconds

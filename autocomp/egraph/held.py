@@ -32,11 +32,28 @@ class Group:
 
 
 @dataclass
+class Built:
+    """Bodies that covers have looked at, by the node and the numbers of its operands' bodies (-1: loaded), without what a cover decides
+    (`without`, seconds of schedules, flow): the reason against one, and the body, with a number, as far as it was made. `said`: seconds that
+    bodies take by their prices, by number. At most as many as covers may look at (`budget.cover_effort`)."""
+
+    bodies: dict[tuple[int, ...], tuple[str | None, Cut | None]] = field(default_factory=dict)
+    said: dict[int, float] = field(default_factory=dict)
+
+    def add(self, key: tuple[int, ...], refused: str | None, cut: Cut | None) -> tuple[str | None, Cut | None]:
+        """One more body."""
+        numbered = None if cut is None else cut._replace(number=len(self.bodies))
+        self.bodies[key] = refused, numbered
+        return refused, numbered
+
+
+@dataclass
 class Held:
     """One entry a group of the subject, of the last cover that looked at it. `of`: rules and options, which all entries are for."""
 
     subject: Subject
     of: object = None
+    built: Built = field(default_factory=Built)
     groups: dict[int, Group] = field(default_factory=dict)
     _cones: list[int] = field(default_factory=list)
     _reads: list[tuple[int, ...]] = field(default_factory=list)
@@ -47,6 +64,7 @@ class Held:
         self._changed.clear()
         if of != self.of:
             self.groups.clear()
+            self.built = Built()
             self.of = of
 
     def reads(self, group: int) -> tuple[int, ...]:
