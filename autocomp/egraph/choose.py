@@ -112,7 +112,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
             except (UnsupportedOp, DoesNotFit) as e:
                 if refused is None:
                     raise
-                refused[k.signature] = e
+                refused[k.signature] = e.with_traceback(None)
                 continue
         if known[k.signature] is None and memo is not None and not current().cut:
             memo.put(k, choice, trace)
@@ -341,7 +341,7 @@ def _admitted(kernel: Kernel, ranked: Iterator[tuple[Cost, Candidate]], admit: A
                 names = tuple(d for d in schedule.directives if any(u is None or d in u for u in used))
                 schedule = replace(schedule, directives=names)
         except (DoesNotFit, UnsupportedOp) as e:
-            refusals.append((c, e))
+            refusals.append((c, e.with_traceback(None)))  # whose frames hold this list, and all of the graph
             refused[f"{c.rule}: {e.what}"] = refused.get(f"{c.rule}: {e.what}", 0) + 1
             if len(refusals) >= LATE and current().passed("schedule", FEW):
                 break

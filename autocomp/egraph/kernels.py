@@ -8,7 +8,7 @@ from autocomp.egraph.bodies import Bodies
 from autocomp.egraph.chosen import Cover, kernel_order
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.provenance import Provenance
-from autocomp.egraph.subject import Subject
+from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.coded import coded
 from autocomp.ir.kernel import Arg, Call, Kernel, KernelGraph
 from autocomp.ir.node import Graph, Node, make
@@ -99,14 +99,16 @@ def _flow(s: Subject, cut: Cut) -> list[int]:
     """Nodes of a cut in order of dataflow: by height along the forms that it chose."""
     chosen = {s.nodes[n].cls: s.nodes[n] for n in cut.nodes}
     height: dict[int, int] = {}
+    return sorted(cut.nodes, key=lambda n: (_above(s.nodes[n].cls, s, chosen, height), n))
 
-    def above(c: int) -> int:
-        if c not in height:
-            node = chosen.get(c)
-            height[c] = s.level.get(c, 0) if node is None else 1 + max((above(x) for x in node.enode.children), default=-1)
-        return height[c]
 
-    return sorted(cut.nodes, key=lambda n: (above(s.nodes[n].cls), n))
+def _above(c: int, s: Subject, chosen: Mapping[int, SubjectNode], height: dict[int, int]) -> int:
+    """How many operations of a body stand below a class, and the level of what it loads. No closure: one that calls itself keeps the whole
+    cover until Python looks for cycles."""
+    if c not in height:
+        node = chosen.get(c)
+        height[c] = s.level.get(c, 0) if node is None else 1 + max([_above(x, s, chosen, height) for x in node.enode.children], default=-1)
+    return height[c]
 
 
 def _feeds(s: Subject, cut: Cut) -> tuple[int, ...]:
