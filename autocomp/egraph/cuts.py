@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
+from operator import itemgetter
 
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
@@ -18,7 +19,7 @@ from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, Known, key_of, lacks, 
 from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.grammar import LOADED, Operand, fold, load_grammar
 from autocomp.egraph.held import Group
-from autocomp.egraph.joined import NONE, Joined, Part
+from autocomp.egraph.joined import NONE, Joined, More, Part, joined
 from autocomp.egraph.rows import Body, Rows
 from autocomp.egraph.subject import Subject, SubjectNode
 from autocomp.ir.coded import coded
@@ -219,13 +220,12 @@ class Enumerator:
             for o in choices:
                 share.update((x, self._ticks(x, node.cls)) for x in o.operand.leaves - share.keys())
             digit = [kinds.setdefault(self._kind(o.cut, o.operand.record.kind, factor), 1 << KINDS * len(kinds)) for o in choices]
-            made = [(p, o, p.took + sum([share[x] for x in o.operand.leaves - p.leaves]), p.kinds + n)
-                    for p in partial for o, n in zip(choices, digit) if p.joins(o)]  # fmt: skip
+            made = joined(partial, [*zip(choices, digit)], share)
             if len(made) > 4 * KEEP:
-                made.sort(key=lambda m: (m[2], m[0].ops + m[1].ops))
+                made.sort(key=itemgetter(2, 4))
                 first = self._spread(made)
                 made = first + (self._quick(made, first, node.id in self._heavy) if len(node.enode.children) <= FEW else [])
-            partial = [p.and_(o, took, key) for p, o, took, key in made]
+            partial = [p.and_(o, took, key) for p, o, took, key, _ in made]
         chosen = [p.parts for p in partial]
         if all(any(x.cut is not None for x in parts) for parts in chosen):
             chosen.append(unfused)  # all others may be too large for one body
@@ -236,7 +236,7 @@ class Enumerator:
         return round(min(self._share(leaf, reader), 1e9) * TICKS)
 
     @staticmethod
-    def _spread(made: list[tuple[Joined, Part, int, int]]) -> list[tuple[Joined, Part, int, int]]:
+    def _spread(made: Iterable[More]) -> list[More]:
         """The best few of each combination of kinds."""
         count: dict[int, int] = {}
         out = []
@@ -247,8 +247,7 @@ class Enumerator:
                 out.append(m)
         return out
 
-    def _quick(self, made: list[tuple[Joined, Part, int, int]], first: list[tuple[Joined, Part, int, int]],
-               heavy: bool) -> list[tuple[Joined, Part, int, int]]:  # fmt: skip
+    def _quick(self, made: list[More], first: list[More], heavy: bool) -> list[More]:
         """The few beside the first that take least where what products and reductions among the operands (or all operands of `heavy` ones)
         take counts too, or alone: one that reads stored factors may do with less than those whose leaves took less, which compute the
         factors again."""
@@ -256,7 +255,7 @@ class Enumerator:
         if not any(took):
             return []
         known = {id(m) for m in first}
-        more: dict[int, tuple[Joined, Part, int, int]] = {}
+        more: dict[int, More] = {}
         for share in (1 / TICKS, 0.0):
             order = sorted(range(len(made)), key=lambda i: (share * made[i][2] + took[i], made[i][2]))
             more |= {id(m): m for m in self._spread([made[i] for i in order])}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import (
@@ -39,6 +40,9 @@ from autocomp.tile.unify import unify_axes
 from autocomp.tile.values import Scope, Values, values_of
 
 
+READ = ("one_load", "thread_partials")  # directives that decide what a tile program is
+
+
 def derive(kernel: Kernel, schedule: Schedule, joined: bool = True, short: bool = False) -> TileProgram:
     """The tile program of a kernel: its own where one was written by hand, else what the schedule makes of its body.
 
@@ -54,6 +58,19 @@ def derive(kernel: Kernel, schedule: Schedule, joined: bool = True, short: bool 
     if schedule.split is not None:
         why = f"the reduction over {schedule.split[0]} in parts is two kernels"
         raise UnsupportedOp(why, where=kernel.name, hint="derive each of ir.parts.pieces")
+    return _derived(kernel, _read_of(schedule), joined, short)
+
+
+def _read_of(s: Schedule) -> Schedule:
+    """A schedule without what a tile program does not depend on: many that are counted differ in threads alone."""
+    return Schedule(s.tile, order=s.order, grouped=s.grouped, stages=s.stages, roles=s.roles, cluster=s.cluster,
+                    cluster_split_k=s.cluster_split_k, persistent=s.persistent, stream_k=s.stream_k, scan=s.scan,
+                    softmax_overlap=s.softmax_overlap, rescale_threshold=s.rescale_threshold,
+                    directives=tuple(d for d in s.directives if d in READ))  # fmt: skip
+
+
+@lru_cache(maxsize=128)
+def _derived(kernel: Kernel, schedule: Schedule, joined: bool, short: bool) -> TileProgram:
     kernel = as_scans(kernel) if schedule.scan else kernel
     single = schedule.roles == "single"  # the bulk engine copies boxes, which have one place
     chosen = one_load(kernel) if single and "one_load" in schedule.directives else kernel

@@ -28,11 +28,14 @@ from autocomp.tile.values import values_of, with_values
 MORE = 1.5  # times the registers of values that a thread may hold with names: a quotient that is computed in place takes some, too
 
 
-def common_values(p: TileProgram, place: Callable[[TileProgram], Placement]) -> TileProgram:
-    """The program with such parts of its maps as values of their own, unless a thread would hold many more at once then (`place` says
-    where values lie)."""
+def common_values(p: TileProgram, place: Callable[[TileProgram], Placement]) -> tuple[TileProgram, Placement]:
+    """The program with such parts of its maps as values of their own, unless a thread would hold many more at once then, and where its
+    values lie (`place` says it)."""
     named = _Namer(p).program()
-    return p if named is p or pressure(named, place(named), {}) > MORE * pressure(p, place(p), {}) else named
+    if named is p:
+        return p, place(p)
+    there, here = place(named), place(p)
+    return (p, here) if pressure(named, there, {}) > MORE * pressure(p, here, {}) else (named, there)
 
 
 @dataclass

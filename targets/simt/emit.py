@@ -87,9 +87,8 @@ def fitted(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequenc
     if any(x.opt("parts") for x in _loops(p.body)):
         raise UnsupportedOp("blocks of one role do not share out a tile's depth", where=f"kernel {p.name}",
                             hint="specialise warps: roles: 'warp_specialise'")  # fmt: skip
-    if "common_values" in schedule.directives:
-        p = common_values(p, lambda x: placed(x, schedule, chip, instructions, plain, counted))
-    at = placed(p, schedule, chip, instructions, plain, counted)
+    place = lambda x: placed(x, schedule, chip, instructions, plain, counted)
+    p, at = common_values(p, place) if "common_values" in schedule.directives else (p, place(p))
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))
     check_grid(p)
     return p, at
