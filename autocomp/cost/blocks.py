@@ -67,7 +67,7 @@ class BlockModel:
     """
 
     def __init__(self, d: Demand, chip: Chip) -> None:
-        self.d, self.chip, self.form = d, chip, d.roles.form
+        self.d, self.chip, self.form, self.overlap = d, chip, d.roles.form, chip.numbers["overlap"]
         self.lanes = lanes.by_lanes(chip, d.work.matrix_dtype)
         self._tiles: dict[tuple[Any, ...], _Tiled] = {}
         self._uneven: dict[tuple[Any, ...], Tile] = {}
@@ -75,32 +75,35 @@ class BlockModel:
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
-        chip, d, known = self.chip, self.d, self._known(s)
+        chip, d, form, known = self.chip, self.d, self.form, self._known(s)
         t, run = known.tile, self._run(s, known)
-        cost, start = run.cost, run.start
-        terms = {cost.bound: cost.seconds - chip.launch, "l2": run.near, "latency": reductions.waiting(s, chip, d, t)}
+        cost, start, roles = run.cost, run.start, s.roles == "warp_specialise"
+        waiting = reductions.waiting(s, chip, d, t) if form == "reduce" else 0.0
+        terms = {cost.bound: cost.seconds - chip.launch, "l2": run.near, "latency": waiting}
         if s.instruction == "direct":
             terms["latency"], behind = _direct_waiting(s, chip, d, t)
             start += behind
-        elif self.form == "contract":
+        elif form == "contract":
             self._ring(s, run, t, terms)
-        if self.form == "map":
+        if form == "map":
             terms["narrow accesses"] = _narrow_accesses(s, chip, d)
             start += _one_by_one(s, chip, d) + _in_bursts(s, chip, d)
-        elif self.form == "online":
+        elif form == "online":
             start = self._online(s, run, t, terms)
-        elif self.form == "reduce":
+        elif form == "reduce":
             start += reductions.meetings(s, chip, d, t)
             start += reductions.alone(s, chip, d, t, dict(cost.parts)) + reductions.carried(s, chip, d, t)
-        elif t.shape:
+        elif t.shape and (roles or s.ping_pong):
             start += self._gaps(s, run, t, terms)
-        leaves = _behind(s, chip, t, run.waves) if self.form == "contract" else 0.0  # a tile's results
-        leaves += schemes.lost(s, chip, d, t, run.waves) if s.roles == "warp_specialise" else 0.0
+        leaves = _behind(s, chip, t, run.waves) if form == "contract" else 0.0  # a tile's results
+        leaves += schemes.lost(s, chip, d, t, run.waves) if roles else 0.0
         # they leave beside the next tile's products where there is room for the sums of two
-        start += max(0.0, leaves - dict(cost.parts)["matrix unit"]) if schemes.two_sums(s, chip, t) else leaves
+        start += max(0.0, leaves - dict(cost.parts)["matrix unit"]) if roles and schemes.two_sums(s, chip, t) else leaves
         bound = max(terms, key=terms.__getitem__)
-        seconds = terms[bound] + chip.numbers["overlap"] * (sum(terms.values()) - terms[bound]) + chip.launch + start
-        return Cost(seconds, bound, (*cost.parts, *((n, x) for n, x in terms.items() if n != cost.bound), ("start", start)))
+        most = terms[bound]
+        seconds = most + self.overlap * (sum(terms.values()) - most) + chip.launch + start
+        terms.pop(cost.bound, None)  # it is among the parts of the cost
+        return Cost(seconds, bound, (*cost.parts, *terms.items(), ("start", start)))
 
     def _known(self, s: Schedule) -> _Tiled:
         """What is known of a schedule's tile."""
@@ -425,13 +428,15 @@ def _behind(s: Schedule, chip: Chip, t: Tile, waves: int) -> float:
     """Seconds in which a core's matrix units wait for what follows a tile's products, its maps and stores, before the next tile's begin:
     none where warpgroups take turns or the schedule has several blocks a core. Blocks without roles do so beside each other, but for one
     that has a core alone and fills its ring anew."""
+    if s.ping_pong or s.resident > 1 or waves == 1:
+        return 0.0
     of = chip.numbers
     one, each = of["settle"], of["epilogue"] * t.rows * t.columns
     if s.roles == "warp_specialise":
         one += each / (TEAM * s.workers)
     elif min(chip.memory("shared").capacity // max(1.0, s.stages * t.slot), of["resident_threads"] // s.threads) < 2:
         one += each / s.threads + of["block"]
-    return 0.0 if s.ping_pong or s.resident > 1 else one * (waves - 1)
+    return one * (waves - 1)
 
 
 def _beside(s: Schedule, chip: Chip, t: Tile, held: float) -> int:
