@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+from weakref import ref
 
 import pytest
 from autocomp.targets import load_target
@@ -12,11 +13,13 @@ from autocomp import rewrite
 from autocomp.budget import cover_effort
 from autocomp.egraph import cover as covers
 from autocomp.egraph import saturate
+from autocomp.egraph.choose import choose_schedule
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.cuts import Enumerator
 from autocomp.egraph.held import Held
 from autocomp.egraph.rows import compile_rows
 from autocomp.egraph.subject import Subject
+from autocomp.errors import UnsupportedOp
 from autocomp.frontends.text import parse
 from autocomp.options import Options
 from autocomp.pipeline import extract, import_model
@@ -38,6 +41,7 @@ BLOCKS += """%0 = matmul(x, w0)
 output y = %11
 output z = %7
 """
+PRODUCT = "graph m\ninput a: f16[512, 512]\ninput b: f16[512, 512]\n%0 = matmul(a, b)\noutput y = %0\n"
 OPTIONS = Options(cache=False, deadline=0)
 
 
@@ -116,5 +120,25 @@ def test_a_cover_that_is_done_waits_for_no_collector():
     try:
         calls, _ = extract.__wrapped__(graph, machine, rules, OPTIONS, Trace())
         assert calls.calls and not any(isinstance(x, (Cut, Subject)) for x in gc.get_objects())
+    finally:
+        gc.enable()
+
+
+def test_a_refused_schedule_keeps_no_frame():
+    machine = load_target("cuda", OPTIONS)
+    rules = rewrite.load_rules(options=OPTIONS)
+    (call,) = extract(import_model(PRODUCT, Trace()), machine, rules, OPTIONS, Trace())[0].calls
+    frames = []
+
+    def admit(kernel, schedule):
+        here = Trace()
+        frames.append(ref(here))
+        if len(frames) < 3:
+            raise UnsupportedOp("not this one")
+
+    gc.disable()
+    try:
+        choose_schedule(call.kernel, rules, machine.chip, OPTIONS, Trace(), admit)
+        assert len(frames) >= 3 and not any(frame() for frame in frames)
     finally:
         gc.enable()
