@@ -261,6 +261,8 @@ class _KernelEGraph:
         """How many rows of a relation have the same numbers in these columns."""
         if not self.sizes.get(name):
             return {}
+        if len(columns) == len(self.kernels) == 1:  # the kernel's own column: no row is read
+            return {(0,): self.sizes[name]}
         number, rows = self.eg.value_to_i64, (r.inputs for r in self.tables[name].rows)  # a look at a row copies it
         if len(columns) == 1:
             return {(number(x),): count for x, count in Counter(row[columns[0]] for row in rows).items()}
