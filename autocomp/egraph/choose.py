@@ -97,7 +97,7 @@ def choose_schedules(kernels: Iterable[Kernel], rules: RuleSet, chip: Chip, opti
     asked_for = [k for k in distinct if k.signature in asked and first[asked[k.signature]] == k.signature]
     demands = {k.signature: demand_of(k) for k in asked_for}
     found = dict(zip(demands, found_together(asked_for, [d.roles for d in demands.values()], rules, chip, options, made)))
-    joined: Joined = {}
+    joined: Joined = {} if made is None else made.joined
     out: dict[str, tuple[Schedule, Cost]] = {}
     for k in distinct:
         if k.signature in alone:

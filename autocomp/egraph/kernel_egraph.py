@@ -22,6 +22,7 @@ from autocomp.egraph.kept import Pool
 from autocomp.egraph.kernel_rules import COLUMNS, TILES, Decoder, KernelEntry, KernelRule, Words, axes_of, compile_rule, default_row
 from autocomp.egraph.kernel_terms import is_legal
 from autocomp.egraph.native import egglog
+from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import dim_hint
 from autocomp.loops.verdict import Verdict
@@ -66,11 +67,13 @@ class Asked:
 
 class Made:
     """What rules made of the kernels of one graph, under one set of rules and options and for one chip: kernels of equal roles have the
-    same schedules where what conditions ask of the kernel itself, and isl, answer the same."""
+    same schedules where what conditions ask of the kernel itself, and isl, answer the same. `joined`: the schedules that were chosen for what
+    combines the parts of their reductions (`choose.Joins`)."""
 
     MOST = 1 << 17  # schedules that are kept, of a few hundred bytes
 
     def __init__(self) -> None:
+        self.joined: dict[Kernel, tuple[tuple[str, int], ...]] = {}
         self._known: dict[Hashable, list[Found]] = {}
         self._held = 0
 
