@@ -15,7 +15,7 @@ from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
 from autocomp.cost.reference import own_seconds, reference_seconds
 from autocomp.deadline import current
-from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, Known, key_of, lacks, points, whole
+from autocomp.egraph.cut import NONE_IN_PART, TICKS, Cut, Known, lacks, points, whole
 from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.grammar import LOADED, Operand, fold, load_grammar
 from autocomp.egraph.held import Group

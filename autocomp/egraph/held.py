@@ -34,8 +34,8 @@ class Group:
 @dataclass
 class Built:
     """Bodies that covers have looked at, by the node and the numbers of its operands' bodies (-1: loaded), without what a cover decides
-    (`without`, seconds of schedules, flow): the reason against one, and the body, with a number, as far as it was made. `said`: seconds that
-    bodies take by their prices, by number. At most as many as covers may look at (`budget.cover_effort`)."""
+    (`without`, seconds of schedules, flow): the reason against one, and the body, with a number, as far as it was made. `said`: seconds
+    that bodies take by their prices, by number. At most as many as covers may look at (`budget.cover_effort`)."""
 
     bodies: dict[tuple[int, ...], tuple[str | None, Cut | None]] = field(default_factory=dict)
     said: dict[int, float] = field(default_factory=dict)

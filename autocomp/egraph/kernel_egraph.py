@@ -67,8 +67,8 @@ class Asked:
 
 class Made:
     """What rules made of the kernels of one graph, under one set of rules and options and for one chip: kernels of equal roles have the
-    same schedules where what conditions ask of the kernel itself, and isl, answer the same. `joined`: the schedules that were chosen for what
-    combines the parts of their reductions (`choose.Joins`)."""
+    same schedules where what conditions ask of the kernel itself, and isl, answer the same. `joined`: the schedules that were chosen for
+    what combines the parts of their reductions (`choose.Joins`)."""
 
     MOST = 1 << 17  # schedules that are kept, of a few hundred bytes
 

@@ -39,7 +39,6 @@ from autocomp.tile.text import parse
 from autocomp.tile.unify import unify_axes
 from autocomp.tile.values import Scope, Values, values_of
 
-
 READ = ("one_load", "thread_partials")  # directives that decide what a tile program is
 
 

@@ -19,7 +19,8 @@ from autocomp.trace import Trace
 
 OPTIONS = Options(cache=False, deadline=0)
 GRAPHS = {
-    "variance of columns": "graph g\ninput x: f16[2048, 480]\n%0 = cast(x, to=\"f32\")\n%1 = welford(%0, axes=[0], keepdims=True, part=\"var\")\n"
+    "variance of columns": "graph g\ninput x: f16[2048, 480]\n"
+    "%0 = cast(x, to=\"f32\")\n%1 = welford(%0, axes=[0], keepdims=True, part=\"var\")\n"
     "output y = %1\n",
     "softmax": "graph g\ninput x: f32[300, 4000]\n%0 = softmax(x, axes=[1])\noutput y = %0\n",
     "product": "graph g\ninput a: f16[512, 768]\ninput b: f16[768, 640]\n%0 = matmul(a, b)\n%1 = gelu(%0)\noutput y = %1\n",
