@@ -141,7 +141,7 @@ class Chip:
     def _by_name(self) -> dict[str, Memory]:
         return {m.name: m for m in reversed(self.memories)}
 
-    @property
+    @kept_property
     def runs_blocks(self) -> bool:
         """Whether tiles are blocks of threads that share a memory (GPUs)."""
         return any(m.name == "shared" for m in self.memories)

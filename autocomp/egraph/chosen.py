@@ -20,6 +20,7 @@ class Cover:
     refs: dict[int, int] = field(default_factory=dict)
     extra: dict[int, int] = field(default_factory=dict)
     total: float = 0.0
+    kept: int = 0  # attempts that made the total fall
     _readers: dict[int, set[int]] = field(default_factory=dict)  # class -> classes of which some cut chosen so far loads it
     _holders: dict[int, set[int]] = field(default_factory=dict)  # class -> classes of which some cut chosen so far has it inside
 
@@ -94,6 +95,7 @@ class Cover:
             if self.refs.get(c, 0) > 0 and self.pick[c] is not cut:
                 done.append((c, self.swap(c, cut)))
         if self.total < before * (1 - 1e-9):
+            self.kept += bool(done)
             return bool(done)
         for c, old in reversed(done):
             self.swap(c, old)

@@ -103,7 +103,8 @@ def _no_form(output: str, root: int, enum: Enumerator) -> UnsupportedOp:
 
 # ---- local search
 def _improve(c: Cover, s: Subject) -> None:
-    """Moves that make the total fall, pass by pass; every state in between is a cover."""
+    """Moves that make the total fall, pass by pass; every state in between is a cover. A move that changed nothing is not tried again
+    while the cover is the same."""
     order = [x for g in s.order for x in g]
     moves: tuple[tuple[Callable[[int], bool], Callable[[int], None]], ...] = (
         (lambda x: c.refs.get(x, 0) > 0 and x in c.pick, lambda x: _best_swap(c, x)),
@@ -111,15 +112,22 @@ def _improve(c: Cover, s: Subject) -> None:
         (lambda x: c.refs.get(x, 0) > 1 and x in c.pick, lambda x: _try(c, lambda: _stop_storing(c, x))),
         (lambda x: c.stored(x) and not c.refs.get(x, 0), lambda x: _try(c, lambda: _start_storing(c, x))),
     )
+    idle: dict[tuple[int, int], int] = {}  # move and class -> changes of the cover up to the one behind which it changed nothing
     for _ in range(PASSES):
         before = c.total
         for n, (may, move) in enumerate(moves):
             for x in order if n else reversed(order):
-                if may(x):
+                if idle.get((n, x)) != c.kept and may(x):
                     if current().passed("cover", "moves to a cheaper cover"):
                         return
+                    changes, total = c.kept, c.total
                     move(x)
+                    if (c.kept, c.total) == (changes, total):
+                        idle[n, x] = changes
+        total = c.total
         c.recount()
+        if c.total != total:
+            idle.clear()
         if c.total >= before * (1 - 1e-9):
             break
 

@@ -62,6 +62,7 @@ class Enumerator:
         nodes = self.subject.nodes
         self._effort = self.effort or cover_effort(len(self.subject.frozen.graph.nodes()))
         self._prices = self.prices or Prices(self.subject, self.chip, self.options.allow_tf32)
+        self._on_gpu = any(m.name == "shared" for m in self.chip.memories)
         self._computing = frozenset(n.id for n in nodes if not n.form.view)
         self._heavy = frozenset(n.id for n in nodes if n.form.kind in ("reduce", "contract", "online"))
         self._watched: dict[int, list[frozenset[int]]] = {}
@@ -380,7 +381,7 @@ class Enumerator:
         """Interior classes at the points of `node`, those of operands that an element-wise node reads one by one; on chips whose blocks
         hold rows, also the row's statistics, at one point of each of its axes."""
         top = frozenset((node.cls,))
-        shape, on_gpu = self._shape(node.cls), any(m.name == "shared" for m in self.chip.memories)
+        shape, on_gpu = self._shape(node.cls), self._on_gpu
         if on_gpu and (node.form.kind == "reduce" or node.form.view):  # statistics of the row, with or without axes of extent 1
             inner = (
                 x for p in parts if p.cut is not None and p.operand.access is not None and p.cut.record.kind in "SN" for x in p.cut.top

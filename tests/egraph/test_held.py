@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+from itertools import count
 from weakref import ref
 
 import pytest
@@ -14,6 +15,7 @@ from autocomp.budget import cover_effort
 from autocomp.egraph import cover as covers
 from autocomp.egraph import saturate
 from autocomp.egraph.choose import choose_schedule
+from autocomp.egraph.chosen import Cover
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.cuts import Enumerator
 from autocomp.egraph.held import Held
@@ -21,9 +23,11 @@ from autocomp.egraph.rows import compile_rows
 from autocomp.egraph.subject import Subject
 from autocomp.errors import UnsupportedOp
 from autocomp.frontends.text import parse
+from autocomp.ir.decompose import decompose
 from autocomp.options import Options
 from autocomp.pipeline import extract, import_model
 from autocomp.trace import Trace
+from examples import models
 
 BLOCKS = "graph blocks\ninput x: f32[24, 64]\ninput g: f32[64]\n" + "".join(f"input w{k}: f32[64, 64]\n" for k in range(4))
 BLOCKS += """%0 = matmul(x, w0)
@@ -45,10 +49,10 @@ PRODUCT = "graph m\ninput a: f16[512, 512]\ninput b: f16[512, 512]\n%0 = matmul(
 OPTIONS = Options(cache=False, deadline=0)
 
 
-def prices(target):
+def prices(target, graph=None):
     machine = load_target(target, OPTIONS)
     rules = rewrite.load_rules(options=OPTIONS)
-    frozen = saturate.saturate(parse(BLOCKS), rules, OPTIONS, Trace(), machine.chip.features, machine.chip.target)
+    frozen = saturate.saturate(graph or parse(BLOCKS), rules, OPTIONS, Trace(), machine.chip.features, machine.chip.target)
     return covers.prices_of(frozen, machine.chip, OPTIONS), lambda: compile_rows(rules.of("fusion", machine.chip.target), OPTIONS)
 
 
@@ -142,3 +146,35 @@ def test_a_refused_schedule_keeps_no_frame():
         assert len(frames) >= 3 and not any(frame() for frame in frames)
     finally:
         gc.enable()
+
+
+class Counting(Cover):
+    swaps = 0
+
+    def swap(self, c, cut):
+        self.swaps += 1
+        return super().swap(c, cut)
+
+
+class Restless(Counting):
+    """One that says to have changed whenever it is asked: every move is tried in every pass."""
+
+    numbers = count()
+    kept = property(lambda self: next(self.numbers), lambda self, value: None)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda", "ascend"])
+def test_moves_that_changed_nothing_are_not_tried_again(target):
+    own, rows = prices(target, decompose(models.bert(layers=2, seq=32, hidden=64, heads=4, inner=128)))
+    enum = Enumerator(own.subject, rows(), own.chip, OPTIONS, prices=own)
+    enum.run()
+    found = []
+    for kind in (Counting, Restless):
+        c = kind(enum)
+        for _, root in own.subject.roots:
+            c.ref(root)
+        covers._improve(c, own.subject)
+        found.append(c)
+    few, every = found
+    assert few.total == every.total and {x: few.pick[x] for x in few.used()} == {x: every.pick[x] for x in every.used()}
+    assert few.swaps < every.swaps
