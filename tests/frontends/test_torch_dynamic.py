@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
 from autocomp.frontends.torch.guards import _classes, whole_quotient  # noqa: E402
+from autocomp.frontends.torch.sizes import without_common  # noqa: E402
 from tests.helpers.torch_modules import Apply  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -357,6 +358,8 @@ def test_quotients_of_products_that_are_whole_for_all_sizes():
     rows = FloorDiv(s - 3, 4)
     assert whole_quotient(rows**2, rows) == rows and whole_quotient(2 * t * rows + t, t) == 2 * rows + 1
     assert whole_quotient(rows**2 + 1, rows) is None
+    assert without_common(s**2, 2 * s) == FloorDiv(s, 2) and without_common(s * t + s, 4 * s) == FloorDiv(t + 1, 4)
+    assert without_common(s, 2 * t) is None and without_common(rows * s, 2 * rows) is None
 
 
 F = nn.functional

@@ -73,6 +73,8 @@ class Sizes:
             return summed([(self.linear(e, x, where), 1) for e in expr.args])
         if kind in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer and expr.args[1] > 0:
             return quotient(self.linear(expr.args[0].expand(), x, where), int(expr.args[1]))
+        if kind in ("FloorDiv", "CleanDiv") and (less := without_common(*expr.args)) is not None:
+            return self.linear(less, x, where)
         if kind in ("FloorDiv", "CleanDiv") and (times := _times(*(self.linear(e.expand(), x, where) for e in expr.args))):
             return {}, times
         if kind in ("FloorDiv", "CleanDiv") and (whole := whole_quotient(*expr.args)) is not None:
@@ -154,6 +156,18 @@ def _line(d: Sym, size: Dim) -> tuple[int, int, int] | None:
     (mine, zero), (parts, more) = linear(d), linear(size)
     s = next(iter(mine))
     return (mine[s], more, parts[s]) if len(mine) == 1 and not zero and [*parts] == [s] and parts[s] > 0 else None
+
+
+def without_common(of: Any, by: Any) -> Any:
+    """A quotient without the factors that both sides have: s // 2 for `s**2 // (2*s)`. None where they have none."""
+    from sympy import Poly, cancel, fraction, together
+    from torch.utils._sympy.functions import FloorDiv
+
+    if not (of.is_polynomial() and by.is_polynomial() and by.free_symbols):
+        return None
+    above, below = fraction(together(cancel(of / by)))
+    whole = all(c.is_Integer for e in (above, below) if e.free_symbols for c in Poly(e).coeffs())
+    return FloorDiv(above, below) if whole and below.is_Integer and below > 0 else None
 
 
 def _times(of: Linear, by: Linear) -> int:
