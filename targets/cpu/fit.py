@@ -56,7 +56,8 @@ def gelu() -> np.ndarray:
 
 
 def tanh() -> np.ndarray:
-    """[degree + 2, 32]: tanh as polynomials in abs(x) - middle, and in the last row the cells' middles. The first cell is x + ..."""
+    """[degree + 2, 32]: tanh as polynomials in abs(x) - middle, and in the last row the cells' middles. The first cell is x + ..., the last
+    one ends at 1: the gradient 1 - y^2 of what is saturated is 0."""
     table = np.zeros((32, DEGREE + 2))
     for cell in range(32):
         low, high = ((2.0 ** (c // 8) * (1 + c % 8 / 8) - 1) / TANH_SCALE for c in (cell, cell + 1))
@@ -65,6 +66,9 @@ def tanh() -> np.ndarray:
         if cell:
             row[-1] = round((low + high) / 2 * 64) / 64
             row[:-1] = fit(partial(_tanh_from, row[-1]), np.ones_like, low - row[-1], high - row[-1])
+            if high == TANH_END:
+                end = high - row[-1]
+                row[1] += (1 - np.polynomial.polynomial.polyval(end, row[:-1])) / end
         else:
             row[:-1] = fit(lambda x: np.tanh(x) - x, lambda x: 1 / np.tanh(x), 1e-6, high, 2)
             row[1] = 1

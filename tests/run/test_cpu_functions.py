@@ -111,6 +111,14 @@ def test_angles_near_multiples_of_a_quarter_turn_keep_their_places(library: ctyp
     assert error[worst] <= most, f"{name}({x[worst]!r}) is off by {error[worst]:.2f} ulp"
 
 
+@pytest.mark.parametrize(("name", "end"), [("tanh", 9.02), ("erf", 4.0), ("sigmoid", 18.0)])
+def test_what_is_saturated_is_one(library: ctypes.CDLL, name: str, end: float) -> None:
+    """So the gradients 1 - y^2 and y (1 - y) are 0 there, whatever they are multiplied with."""
+    x = np.resize(np.array([end, end + 0.01, end + 1, 20, 90, 1e4, 1e30, np.inf], np.float32), 16)
+    assert (call(getattr(library, f"{name}_all"), x) == 1).all()
+    assert name == "sigmoid" or (call(getattr(library, f"{name}_all"), -x) == -1).all()
+
+
 def test_exp_below_zero_keeps_two_places_and_a_part_that_grows(library: ctypes.CDLL) -> None:
     rng = fresh.rng()
     x = np.concatenate([rng.uniform(-87, 0, 1 << 17), rng.uniform(-4, 1e-6, 1 << 17)]).astype(np.float32)
