@@ -18,6 +18,8 @@ from autocomp.cost.tiles import WHOLE, Tile, padded, tile_of, turned
 from autocomp.cost.work import Cost, Work
 from autocomp.forks import kept_property
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.types import F64
+from autocomp.ir.wide_sums import WIDE_SUMS
 from autocomp.quick import quick
 
 UNITS = ("matrix unit", "vector unit", "special functions")
@@ -66,9 +68,10 @@ class BlockModel:
     computed once for the many schedules that share it, and of those that differ in the slots of their rings how their blocks run.
     """
 
-    def __init__(self, d: Demand, chip: Chip) -> None:
+    def __init__(self, d: Demand, chip: Chip, units: bool = False) -> None:
+        """`units`: matrix units multiply, also what lanes would multiply as fast."""
         self.d, self.chip, self.form, self.overlap = d, chip, d.roles.form, chip.numbers["overlap"]
-        self.lanes = lanes.by_lanes(chip, d.work.matrix_dtype)
+        self.lanes = lanes.by_lanes(chip, d.work.matrix_dtype) and not units
         self._tiles: dict[tuple[Any, ...], _Tiled] = {}
         self._uneven: dict[tuple[Any, ...], Tile] = {}
         self._pieces: dict[tuple[Any, ...], tuple[tuple[int, int], int, float]] = {}  # by rows and columns, as tiles of any depth have them
@@ -139,9 +142,15 @@ class BlockModel:
             if s.instruction == "direct":
                 found = _direct_beside(s, self.chip, self.d, t)
             else:
-                found = _beside(s, self.chip, t, self._piece(s, known)[1] if self._by_lanes(s) else prod(t.shape[:2]) / s.threads)
+                held = self._piece(s, known)[1] if self._by_lanes(s) else self._sum_words * prod(t.shape[:2]) / s.threads
+                found = _beside(s, self.chip, t, held)
             known.beside[mine] = found
         return found
+
+    @kept_property
+    def _sum_words(self) -> int:
+        """Registers of one of a product's sums."""
+        return F64.bytes // F32 if self.d.work.matrix_dtype == WIDE_SUMS else 1
 
     def _as_run(self, s: Schedule, known: _Tiled, beside: int) -> _Run:
         t, chip, d, form = known.tile, self.chip, self.d, self.form
@@ -194,7 +203,7 @@ class BlockModel:
         at = -(-blocks // chip.cores), beside
         if at not in hidden:
             hidden[at] = lanes.hidden(s, chip, self.d, piece, registers, *at)
-        return share * hidden[at]
+        return share * hidden[at] * lanes.of_units(chip, self.d.work.matrix_dtype)
 
     def _piece(self, s: Schedule, known: _Tiled) -> tuple[tuple[int, int], int, float, dict[tuple[int, int], float]]:
         """A thread's part of a tile's results where lanes multiply."""
@@ -241,7 +250,8 @@ class BlockModel:
         t = self._uneven.get(whole)
         if t is None:
             t = self._uneven[whole] = tile_of(self.d, tile, self.chip, patches, s.persistent, s.threads)
-        return padded(t, self.d, tile, self.chip, patches, lanes.even(s, self.chip)) if self._by_lanes(s) else t
+        even = lanes.even(s, self.chip) if self._by_lanes(s) else lanes.UNIT if s.instruction == WIDE_SUMS else None
+        return padded(t, self.d, tile, self.chip, patches, even) if even else t
 
     def _through_l2(self, s: Schedule, t: Tile, blocks: int, at_once: int, pair: int, over: float, beside: int,
                     cost: Cost) -> tuple[float, float]:  # fmt: skip
@@ -599,5 +609,6 @@ def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: in
         return of["warp_matrix"]
     if s.roles == "warp_specialise":
         return (of["paired_product"] if s.cluster > s.cluster_split_k else 1.0) / narrow
-    few = min(1.0, beside * s.threads / chip.lanes() / of["filling_warps"])
+    filling = of["filling_f64"] if dtype == WIDE_SUMS else of["filling_warps"]
+    few = min(1.0, beside * s.threads / chip.lanes() / filling)
     return of["warp_matrix"] * chip.limits.get(f"warp_{dtype}", 1.0) * few

@@ -140,7 +140,7 @@ def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
     if any(m.name == "shared" for m in chip.memories):
         models = {"": BlockModel(d, chip)}
         for word in chip.matrix:  # instructions that a schedule asks for by a type of factors that memory does not know
-            models[word] = BlockModel(replace(d, work=d.work._replace(matrix_dtype=word)), chip)
+            models[word] = BlockModel(replace(d, work=d.work._replace(matrix_dtype=word)), chip, units=True)
         return lambda s: models.get(s.instruction, models[""]).time(s)
     if "shared_units" in chip.features:
         return CoreModel(d, chip).time

@@ -14,11 +14,13 @@ from autocomp.cost.chip import F32, Chip
 from autocomp.cost.demand import Demand, Operand
 from autocomp.cost.derived import constant
 from autocomp.ir.schedule import Schedule
+from autocomp.ir.wide_sums import WIDE_SUMS
 
 ROUNDED = constant("sheet_rounding")
 SQUARE, NARROW = "square", "narrow"  # a schedule's instruction
 PIECE = int(constant("piece_results"))  # results of a row that a thread has side by side
 SWIZZLED, HELD = int(constant("swizzled_chunks")), constant("held_factors")
+UNIT = int(constant("unit_rows")), int(constant("unit_columns"))  # of a matrix instruction whose sums are f64
 ACROSS, FEW = int(constant("piece_lanes")), int(constant("narrow_lanes"))  # lanes that lie along a row of a wave's results
 
 
@@ -26,6 +28,11 @@ def by_lanes(chip: Chip, dtype: str) -> bool:
     """Whether lanes multiply factors of a type: its products are no faster than their multiply-adds (data sheets round)."""
     both = chip.vector["f32"] + chip.vector["f32"]  # a multiply-add counts two
     return dtype in ("f32", "f64") and chip.matrix_rate(dtype) <= ROUNDED * both
+
+
+def of_units(chip: Chip, dtype: str) -> float:
+    """Share of a type's rate of products that lanes reach at most: where matrix units multiply f64 its rate is theirs."""
+    return float(chip.numbers["wide_lanes"]) if dtype == WIDE_SUMS and "f64_products" in chip.features else 1.0
 
 
 def even(s: Schedule, chip: Chip) -> tuple[int, int]:

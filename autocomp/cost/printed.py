@@ -25,7 +25,7 @@ from autocomp.cost.work import Cost
 
 COUNTED = constant("counted")  # of a price in logarithms: the rest is the model of tiles
 PARTIAL = constant("partial_sectors")
-BY_SCHEDULER = ("fma", "integer", "special", "branch", "issue")  # pipes of which each scheduler has its own
+BY_SCHEDULER = ("fma", "integer", "special", "branch", "issue", "matrix unit")  # pipes of which each scheduler has its own
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,8 @@ def _pipes(w: Issued, chip: Chip, r: Rates) -> dict[str, list[float]]:
     out["issue"] = [sum(p.issued.values()) / r.issue for p in w.phases]
     out["load and store"] = [p.slots / r.memory for p in w.phases]
     if w.matrix_dtype:
-        matrix = chip.matrix_rate(w.matrix_dtype) * chip.numbers["warp_matrix"] / (chip.cores * chip.clock)
+        share = chip.numbers["warp_matrix"] * chip.limits.get(f"warp_{w.matrix_dtype}", 1.0)
+        matrix = chip.matrix_rate(w.matrix_dtype) * share / (chip.cores * chip.clock)
         out["matrix unit"] = [p.matrix / matrix for p in w.phases]
     return out
 

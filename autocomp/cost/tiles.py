@@ -193,9 +193,11 @@ def turns(d: Demand, tile: Mapping[str, int]) -> tuple[int, int, int, int]:
 
 def whole_lines(a: Operand, tile: Mapping[str, int], line: int, extent: Mapping[str, int]) -> float:
     """Bytes moved over bytes used where a block reads an operand: whole lines for runs shorter than one. What a tile reads of the last
-    dimension may be all of it: then the run goes on in the one before."""
-    if a.places and all(_run_on(dims, tile, extent) * a.element >= line for dims in a.places):
-        return 1.0
+    dimension may be all of it: then the run goes on in the one before. Of elements a step apart, several of which a sector has, whole
+    sectors are moved; where a window's places fill the gaps, other turns ask for those."""
+    near = (line // 2 - 1) // a.element  # elements that one of the two sectors has beside the first
+    if a.places and all(_run_on(dims, tile, extent, near) * a.element >= line for dims in a.places):
+        return float(max((_step(dims[-1], tile, extent) if len(dims[-1]) == 1 else 1 for dims in a.places if dims), default=1))
     worst = 1.0
     for side_by_side in a.runs:
         run = run_of(side_by_side, tile) * a.element
@@ -213,14 +215,20 @@ def copied(a: Operand, tile: Mapping[str, int], extent: Mapping[str, int]) -> tu
     return elements, max((min(steps) for steps in wide if steps), default=1)
 
 
-def _run_on(dims: Sequence[Sequence[tuple[str, int]]], tile: Mapping[str, int], extent: Mapping[str, int]) -> int:
-    """Elements from the first to the last that a tile reads of a view's last dimensions, of which all but the foremost are read whole."""
+def _step(axes: Sequence[tuple[str, int]], tile: Mapping[str, int], extent: Mapping[str, int]) -> int:
+    """Elements from one that a tile reads of a dimension to the next."""
+    return min((abs(c) for n, c in axes if n in extent and min(tile.get(n, extent[n]), extent[n]) > 1), default=1)
+
+
+def _run_on(dims: Sequence[Sequence[tuple[str, int]]], tile: Mapping[str, int], extent: Mapping[str, int], near: int) -> int:
+    """Elements from the first to the last that a tile reads of a view's last dimensions, of which all but the foremost are read whole; 1
+    where they are more than `near` apart."""
     run = 1
     for axes in reversed(dims):
         size = {n: min(tile.get(n, extent[n]), extent[n]) for n, _ in axes if n in extent}
         run *= 1 + sum(abs(c) * (size[n] - 1) for n, c in axes if n in size)
         if any(size[n] < extent[n] for n in size):
-            return run if min((abs(c) for n, c in axes if n in size and size[n] > 1), default=1) == 1 else 1
+            return run if _step(axes, tile, extent) <= near else 1
     return run
 
 

@@ -9,6 +9,7 @@ from math import ceil, prod
 from autocomp.cost.blocks import WARP_ROWS
 from autocomp.cost.chip import Chip
 from autocomp.cost.derived import constant
+from autocomp.cost.lanes import by_lanes
 from autocomp.cost.roofline import time_of
 from autocomp.cost.scalar import product_seconds
 from autocomp.cost.work import Work
@@ -160,7 +161,7 @@ class Prices:
                 eff *= limits.get("warp_matrix", 1.0)  # scores from memory: no warpgroup multiplies what waves load and exponentiate
             elif online and m:
                 eff, m = eff * self._filled(m) * (1.0 if whole else limits.get("warp_matrix", 1.0)), 0
-            elif not whole:
+            elif not whole and not (self.chip.runs_blocks and by_lanes(self.chip, dtype)):  # what bulk copies bring goes to warpgroups
                 eff *= limits.get("warp_matrix", 1.0)
         return Work(
             read=float(self._read(cut)),
@@ -221,7 +222,8 @@ class Prices:
             shape, classes = shape_of(self.subject, (node.cls,), picks)
             if shape not in self._alike:
                 new = factors_of(self.subject, node, picks, self._copy > 0, self.tf32 and "tf32" in self.chip.matrix,
-                                 self.chip.numbers["word_copies"], self._blocks, self._moves)
+                                 self.chip.numbers["word_copies"], self._blocks, self._moves,
+                                 "f64_products" not in self.chip.features)
                 places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]

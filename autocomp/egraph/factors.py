@@ -44,11 +44,11 @@ class Factors:
 
 
 def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], copied: bool = True, tf32: bool = False,
-               words: float = 1.0, blocks: bool = False, moves: Moves | None = None) -> Factors:  # fmt: skip
+               words: float = 1.0, blocks: bool = False, moves: Moves | None = None, by_lanes: bool = True) -> Factors:  # fmt: skip
     """Of a contraction `node`; picks: the nodes of the body by class. A factor's tile is fetched again by every tile along the axes
     that it lacks. `copied`: copies on chip have a price, else they are not counted. `tf32`: factors of f32 may be rounded to it.
     `words`: times as many copies of 4 bytes and more, which are asynchronous, as of less. `blocks`: copies are of blocks. `moves`: what
-    other bodies of the subject have asked for."""
+    other bodies of the subject have asked for. `by_lanes`: lanes multiply what is wide."""
     comp = node.form.comp
     assert comp is not None
     m, n, k = node.form.mnk
@@ -56,6 +56,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
     dtype, vanish = narrowed(s, node, picks)
     if tf32 and dtype == "f32":
         dtype = "tf32"
+    tile = TILE if by_lanes or dtype not in ("f32", "f64") else TILE // 2  # sums of f64 take twice the registers
     if not copied:
         return Factors(0.0, 0.0, True, dtype, vanish, frozenset())
     reduced = [e.axes for e in postorder(comp.value) if isinstance(e, (Contract, Reduce))]
@@ -70,7 +71,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
         if access is None or access.side not in ("a", "b"):
             continue
         mine, other = (m, n) if access.side == "a" else (n, m)
-        elements = float(mine * k * node.form.batch * -(-other // TILE))
+        elements = float(mine * k * node.form.batch * -(-other // tile))
         large = s.types[child].elements
         computed = _computed(s, child, picks, vanish)
         whole = whole and not computed
@@ -87,7 +88,7 @@ def factors_of(s: Subject, node: SubjectNode, picks: Mapping[int, SubjectNode], 
                 continue
             width = copy_width(index, guard, t.shape, extents, t.dtype.bytes, beside) if _in_tiles(index, t.shape, batch) else 1
             if width * t.dtype.bytes < WIDEST:
-                lanes = t.dtype.bytes >= F32 and dtype != "tf32"  # they issue what they copy beside what they multiply
+                lanes = by_lanes and t.dtype.bytes >= F32 and dtype != "tf32"  # they issue what they copy beside what they multiply
                 total += elements / width / (words if width * t.dtype.bytes >= F32 and not lanes else 1.0)
         left = left or total if access.side == "a" else left
     return Factors(total, left, whole and not total, dtype, vanish, prologue(node, picks))

@@ -37,7 +37,8 @@ class Schedule:
     softmax_overlap    1: the second product of attention runs one step late, beside the softmax of the next step; 2: it is waited for
                 together with the scores, which takes fewer registers.
     rescale_threshold  n: the base of a running softmax moves only where a step's weights would sum to more than 2^n; 0: in every step.
-    instruction the matrix instruction, where not the target's first: "direct" (factors from registers), "tf32"; or, of threads that
+    instruction the matrix instruction, where not the target's first: "direct" (factors from registers), "tf32", "f64" (sums of f32
+                products in f64, `ir.wide_sums`); or, of threads that
                 multiply, "square" (pieces of 4 x 4 results) or "narrow" (two threads along a row).
     directives  what its code does beside, names of `ir.directives` in that table's order.
     """

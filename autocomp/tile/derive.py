@@ -30,6 +30,7 @@ from autocomp.ir.monoids import MONOIDS, start
 from autocomp.ir.scans import as_scans
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.types import I32, I64
+from autocomp.ir.wide_sums import WIDE_SUMS, with_wide_sums
 from autocomp.loops.one_load import one_load
 from autocomp.tile.monoid_step import MonoidStep, base_key, no_element, same_fold
 from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, Value, dense
@@ -65,12 +66,14 @@ def _read_of(s: Schedule) -> Schedule:
     return Schedule(s.tile, order=s.order, grouped=s.grouped, stages=s.stages, roles=s.roles, cluster=s.cluster,
                     cluster_split_k=s.cluster_split_k, persistent=s.persistent, stream_k=s.stream_k, scan=s.scan,
                     softmax_overlap=s.softmax_overlap, rescale_threshold=s.rescale_threshold,
+                    instruction=s.instruction if s.instruction == WIDE_SUMS else "",
                     directives=tuple(d for d in s.directives if d in READ))  # fmt: skip
 
 
 @lru_cache(maxsize=128)
 def _derived(kernel: Kernel, schedule: Schedule, joined: bool, short: bool) -> TileProgram:
     kernel = as_scans(kernel) if schedule.scan else kernel
+    kernel = with_wide_sums(kernel) if schedule.instruction == WIDE_SUMS else kernel
     single = schedule.roles == "single"  # the bulk engine copies boxes, which have one place
     chosen = one_load(kernel) if single and "one_load" in schedule.directives else kernel
     applied = () if chosen == kernel else ("one_load",)

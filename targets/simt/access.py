@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from math import prod
 
 from autocomp.targets.simt.placed import tile_of
+from autocomp.targets.simt.samples import SECTOR
 
 from autocomp.ir.affine import Aff, Atom, Mod
 from autocomp.ir.types import Dim, Sym
@@ -56,6 +57,17 @@ def contiguous_axis(t: Tensor) -> str:
         if last.step(a) == 1 and not any(a in i.names() for i in t.index[:-1]):
             return a
     return ""
+
+
+def nearest_axis(t: Tensor, wide: Collection[str]) -> str:
+    """Of the axes along which a tile is `wide` the contiguous one, or else that of the smallest step of which a sector has several
+    elements; "" if there is none."""
+    if not t.index:
+        return ""
+    last = t.index[-1]
+    steps = {a: last.step(a) for a in t.axes if a in wide and not any(a in i.names() for i in t.index[:-1])}
+    near = {a: n for a, n in steps.items() if 0 < n * t.dtype.bytes < SECTOR}
+    return min(near, key=lambda a: near[a]) if near else ""
 
 
 def vector_width(t: Tensor, axis: str, most: int, extent: Dim) -> int:

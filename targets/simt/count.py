@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from autocomp.targets.simt import copies, min_blocks, prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
-from autocomp.targets.simt.access import contiguous_axis
+from autocomp.targets.simt.access import nearest_axis
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
@@ -476,9 +476,11 @@ class Counter(Printer):
         lines = max(wide, self.place.wave * bytes_ / min(x.row_bytes, LINE) if x.row_bytes < LINE else wide)
         self.request(n * (1 if bytes_ >= ASYNCHRONOUS else 2), n * lines * (1 if bytes_ >= ASYNCHRONOUS else 2))
         asked = self.place.wave * bytes_
-        run = min(_side_by_side(x, contiguous_axis(t), self.place.wave * x.vector) * x.buf.dtype.bytes, asked)
+        near = nearest_axis(t, {a for a, size in (*x.outer, *x.inner) if size > 1})
+        run = min(_side_by_side(x, near, self.place.wave * x.vector) * x.buf.dtype.bytes, asked)
+        step = t.index[-1].step(near) if near else 1
         begins = 0 if dim_hint(t.shape[-1]) * x.buf.dtype.bytes % SECTOR == 0 else SECTOR - bytes_  # anywhere in a sector
-        self.asked_bytes += n * asked / run * max(run + begins, SECTOR) * self.often
+        self.asked_bytes += n * asked / run * max(run * step + begins, SECTOR) * self.often
         if bytes_ < ASYNCHRONOUS:
             self.wait("load", ceil(n / (BATCH if "batch_copies" in self.directives else 1)))
         elif s.dst in self.place.staged:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from autocomp.targets.simt.access import VECTOR_BYTES, access_width, contiguous_axis, vector_width
+from autocomp.targets.simt.access import VECTOR_BYTES, access_width, contiguous_axis, nearest_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
 from autocomp.targets.simt.peel_tail import peeled
 from autocomp.targets.simt.placed import WORD, Placement, Product, Shared, tile_of
@@ -281,7 +281,8 @@ class Placer:
         if buf.name in self.out.shared:
             return
         view = self.view_of(buf.name) if buf.scope == "block" else None
-        inner = contiguous_axis(view) if view else self.made_along(buf) if i.load == "ldmatrix" and buf.dtype.bytes == 2 else ""
+        wide = {x for x, n in (*outer, *k) if n > 1}
+        inner = nearest_axis(view, wide) if view else self.made_along(buf) if i.load == "ldmatrix" and buf.dtype.bytes == 2 else ""
         deep = inner not in [x for x, _ in outer]
         o, d = (k, outer) if not deep else (outer, k)
         size = lambda group: prod(x for _, x in group)

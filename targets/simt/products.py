@@ -62,9 +62,10 @@ def matrix(at: Printer, s: Stmt, pr: Product) -> None:
     for d in i.c[0]:
         per *= d.count
     held_ = BYTES[i.factor or i.types[0]]
-    words = lambda side: side * i.k * held_ // at.place.wave // 4
+    kind, each = ("double", 8) if held_ == 8 else ("unsigned", 4)
+    words = lambda side: side * i.k * held_ // at.place.wave // each
     with at.block(f"for (int kk = 0; kk < {pr.steps}; ++kk)", unroll=True):
-        at.put(f"unsigned fa[{rm}][{words(i.m)}], fb[{rn}][{words(i.n)}];")
+        at.put(f"{kind} fa[{rm}][{words(i.m)}], fb[{rn}][{words(i.n)}];")
         factor(at, pr, True)
         factor(at, pr, False)
         with at.over(rm, "m"), at.over(rn, "n"):

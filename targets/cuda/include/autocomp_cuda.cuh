@@ -264,6 +264,14 @@ AC_DEVICE void ac_mma_tf32(float *c, const unsigned (&a)[4], const unsigned (&b)
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+AC_DEVICE void ac_mma_f64_m8(double *c, const double (&a)[1], const double (&b)[1]) {
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};" : "+d"(c[0]), "+d"(c[1]) : "d"(a[0]), "d"(b[0]));
+}
+// factors lie neighbours in depth first, the instruction wants a row's eighth neighbour first
+AC_DEVICE void ac_mma_f64(double *c, const double (&a)[4], const double (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3]) : "d"(a[0]), "d"(a[2]), "d"(a[1]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+}
 // ---- roles of warpgroups, bulk copies and warpgroup products (sm_90a)
 struct alignas(64) ac_tensor_map { unsigned long long words[16]; };
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900

@@ -209,6 +209,11 @@ template <class S, class F, int N> AC_DEVICE void ac_take(unsigned *r, int at, c
     r[(at + i) / per] = shift ? r[(at + i) / per] | bits << shift : bits;
   }
 }
+template <class S, class F, int N> AC_DEVICE void ac_take(double *r, int at, const unsigned char *p) {
+  const ac_pack_of<N, S> from = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
+#pragma unroll
+  for (int i = 0; i < N; ++i) r[at + i] = double(from.v[i]);
+}
 // N values on chip as N/2 registers of a half type, in order
 template <class S, int N> AC_DEVICE void ac_pack(unsigned (&r)[N / 2], const float *x) {
 #pragma unroll

@@ -3,7 +3,7 @@
 /*
  * cast_matmul: cast cast transpose matmul
  * schedule: tile i0 16, i1 32, r0 99 | stages 8 | threads 64 | turned_store | batch_copies
- * predicted: 7.63 us, bound by latency, 0% of the roofline
+ * predicted: 7.68 us, bound by latency, 0% of the roofline
  * rule: fusion/view: cast into operand 0 of transpose
  * rule: fusion/contract-prologue-a: cast into operand 0 of matmul
  * rule: fusion/contract-prologue-b: transpose into operand 1 of matmul

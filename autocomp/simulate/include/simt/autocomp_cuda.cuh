@@ -196,6 +196,30 @@ template <class A, class B, class C, int K> SIMT_ARITHMETIC AC_DEVICE void ac_mm
 AC_MMA_WORDS(ac_mma_s8, signed char, signed char, int, 32, 42) AC_MMA_WORDS(ac_mma_u8, unsigned char, unsigned char, int, 32, 43)
 AC_MMA_WORDS(ac_mma_s8_u8, signed char, unsigned char, int, 32, 45) AC_MMA_WORDS(ac_mma_u8_s8, unsigned char, signed char, int, 32, 46)
 AC_MMA_WORDS(ac_mma_tf32, float, float, float, 8, 44)
+// doubles: a lane has H rows of the first factor, eight apart, and K / 4 neighbours in depth
+struct ac_wide_products { double *c; const double *a, *b; };
+template <int H, int K> SIMT_ARITHMETIC AC_DEVICE void ac_mma_doubles(void **all, int lanes) {
+  double a[8 * H][K], b[K][8];
+  constexpr int deep = K / 4;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const ac_wide_products &f = *static_cast<ac_wide_products *>(all[lane]);
+    for (int i = 0; i < H * deep; ++i) a[lane / 4 + i / deep * 8][lane % 4 * deep + i % deep] = f.a[i];
+    for (int i = 0; i < deep; ++i) b[lane % 4 * deep + i][lane / 4] = f.b[i];
+  }
+  for (int lane = 0; lane < lanes; ++lane)
+    for (int i = 0; i < 2 * H; ++i) {
+      double &c = static_cast<ac_wide_products *>(all[lane])->c[i];
+      for (int k = 0; k < K; ++k) c += a[lane / 4 + i / 2 * 8][k] * b[k][lane % 4 * 2 + i % 2];
+    }
+}
+AC_DEVICE void ac_mma_f64(double *c, const double (&a)[4], const double (&b)[2]) {
+  ac_wide_products mine{c, a, b};
+  simt_wave(47, &mine, ac_mma_doubles<2, 8>);
+}
+AC_DEVICE void ac_mma_f64_m8(double *c, const double (&a)[1], const double (&b)[1]) {
+  ac_wide_products mine{c, a, b};
+  simt_wave(48, &mine, ac_mma_doubles<1, 4>);
+}
 
 AC_DEVICE int ac_dp4a_s8(int c, unsigned a, unsigned b) { for (int i = 0; i < 4; ++i) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i); return c; }
 AC_DEVICE int ac_dp4a_u8(int c, unsigned a, unsigned b) { for (int i = 0; i < 4; ++i) c += (unsigned char)(a >> 8 * i) * (unsigned char)(b >> 8 * i); return c; }
