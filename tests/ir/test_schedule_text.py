@@ -80,4 +80,5 @@ def test_what_is_no_schedule_is_refused_by_its_clause(text, said):
 @given(st.text(max_size=60))
 def test_any_text_is_a_schedule_or_an_error_of_ours(text):
     with suppress(AutocompError):
-        parse(text)
+        schedule = parse(text)
+        assert parse(show(schedule)) == schedule

@@ -49,6 +49,7 @@ def test_single_precision_and_other_chips_keep_the_depth_inside(model, tmp_path)
     """Their products read runs of depth."""
     for i, (text, target) in enumerate(((product(40, 72, 168, dtype="f32"), "cuda:h200"), (product(40, 72, 168), "maca:c500"))):
         program = autocomp.optimize(text, target=target)
+        assert "matmul" in program.source() and "ac_ldmatrix4_t(fa" not in program.source()
         (folder := tmp_path / str(i)).mkdir()
         check(program, model, folder)
 

@@ -68,6 +68,7 @@ def test_zeros_behind_a_factors_rows_are_the_bulk_engines(model, tmp_path):
     body = "%0 = pad(w, lo=[0, 0], hi=[3, 0], value=0.0)\n%1 = matmul(x, %0)"
     schedule = by_hand({"i0": 128, "i1": 128, "r0": 64}, stages=3, roles="warp_specialise", workers=2)
     program = split(graph({"x": "f16[136, 336]", "w": "f16[333, 264]"}, body), schedule)
+    assert [c.kernel.kind for c in program.calls.calls] == ["C"]  # no kernel pads
     executor = program.executor = ModelExecutor(program, tmp_path, model)
     for executor.late in (True, False):
         program.verify()
