@@ -91,7 +91,7 @@ def check_kernel_rule(
     bases = others if speaks_of_schedules(rule) or of_recurrences(rule) else ()
     key = (rule.name, rule.text, rule.exact, rule.targets, samples, seed, small, *((r.name, r.text) for r in bases))
     if key not in _KNOWN:
-        machines = tuple(_for_rule(rule, _machine(t)) for t in rule.targets or manifests())
+        machines = tuple(for_rule(rule, _machine(t)) for t in rule.targets or manifests())
         found = _Check(rule, others, samples, seed, say=say).result(machines, small)
         if found.cut:
             return found
@@ -134,7 +134,7 @@ def _machine(name: str) -> Target:
     return load_target(f"{name}:{manifests()[name]['chips'][0]}", OPTIONS)
 
 
-def _for_rule(rule: Rule, first: Target) -> Target:
+def for_rule(rule: Rule, first: Target) -> Target:
     """A target with a chip that has the features which a rule asks for, the first one where it has them or none has."""
     having = lambda chip: {*features_of(rule)} <= {*chip.features}
     chips = () if having(first.chip) else manifests()[first.name]["chips"]
