@@ -68,7 +68,9 @@ def number(rng: Rng, dtype: DType, more: Sequence[float] = ()) -> float:
 def between(numbers: Sequence[float]) -> tuple[float, ...]:
     """Numbers beside those of a rule and half way between them: where a condition holds for a range, both ends are not all of it."""
     near = (v for m in numbers for v in (m * 0.97, m * 1.03, m - 1, m + 1))
-    return (*near, *((a + b) / 2 for a, b in pairwise(sorted(numbers))))
+    margins = [b for b in numbers if 0 < b < 0.1]  # by which a condition lets a number be off
+    off = (m + s * b for m in numbers for b in margins if b < abs(m) for s in (0.5, -0.5))
+    return (*near, *off, *(v for a, b in pairwise(sorted(numbers)) for v in ((a + b) / 2, (3 * a + b) / 4)))
 
 
 def limits(dtype: DType) -> tuple[int, int]:

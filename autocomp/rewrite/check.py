@@ -144,23 +144,10 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
             return CheckResult("assumed", f"it seems never to fire: {never}")
         return CheckResult("assumed", "no positive example to test, and no instance was drawn")
     forms = _of_other_forms(rule, shown, kept)
-    sized = ((bindings, WHOLE) for bindings in _resized(forms, SIZED * samples))
-    last: Mapping[str, Any] = {}
-    made: Instance | None = None
-    for k, (bindings, kind) in enumerate(chain(sized, _stepped(rule, forms), _of_kinds(forms, kinds), _far(rule, forms))):
-        if current().over:
-            break
-        try:
-            if bindings is not last:  # one instance has many sets of values
-                last, made = bindings, None
-            elif made is None and not rule.siblings and (x := Instance(rule, bindings, open=True)).conditions():
-                made = x
-            difference = compare(rule, bindings, k, kind, known=made)
-        except NO_INSTANCE:
-            continue
-        if isinstance(difference, str):
-            return CheckResult("refuted", difference, tested, len(kept))
-        tested += difference
+    more = _on_other_forms(rule, forms, samples)
+    if isinstance(more, str):
+        return CheckResult("refuted", more, tested, len(kept))
+    tested += more
     every = all_forms(rule)
     if wrong := wrong_type(every):
         return CheckResult("refuted", f"{wrong[1]} for {show(wrong[0])}", tested, len(kept))
@@ -176,6 +163,37 @@ def _checked(rule: Rule, samples: int, prove: bool) -> CheckResult:
             return CheckResult("unchecked", "the deadline came during the proof", tested, len(kept), cut=True)
         return CheckResult(f"tested-{tested}", f"no proof: {proof.reason}", tested, len(kept))
     return CheckResult(f"tested-{tested}", "", tested, len(kept))
+
+
+def _on_other_forms(rule: Rule, forms: list[Example], samples: int) -> str | int:
+    """A counterexample on forms with other extents, attributes and kinds of values, or the number of sets on which the sides agree."""
+    sized = ((bindings, WHOLE) for bindings in _resized(forms, SIZED * samples))
+    kinds = EXACT_KINDS if rule.exact else LOOSE_KINDS
+    tried = chain(sized, _stepped(rule, forms), _of_kinds(forms, kinds), _far(rule, forms))
+    tested = 0
+    for k, (bindings, kind, made) in enumerate(_with_instances(rule, tried)):
+        if current().over:
+            break
+        with suppress(*NO_INSTANCE):
+            difference = compare(rule, bindings, k, kind, known=made)
+            if isinstance(difference, str):
+                return difference
+            tested += difference
+    return tested
+
+
+def _with_instances(rule: Rule, tried: Iterator[tuple[dict[str, Any], str]]) -> Iterator[tuple[dict[str, Any], str, Instance | None]]:
+    """Each with the instance, where the one before had the same bindings and the conditions hold of them: one has many sets of values."""
+    before: dict[str, Any] | None = None
+    made: Instance | None = None
+    for bindings, kind in tried:
+        if bindings is not before:
+            before, made = bindings, None
+        elif made is None and not rule.siblings:
+            with suppress(*NO_INSTANCE):
+                x = Instance(rule, bindings, open=True)
+                made = x if x.conditions() else None
+        yield bindings, kind, made
 
 
 def _of_other_forms(rule: Rule, shown: list[Example], kept: list[dict[str, Any]]) -> list[Example]:

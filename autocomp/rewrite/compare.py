@@ -248,9 +248,16 @@ def _value(n: Node, args: Sequence[np.ndarray], disturb: np.random.Generator | N
         if not n.type.dtype.is_float:
             return v.astype(n.type.dtype.numpy, copy=False)
         if disturb is not None:
-            v = v.astype(np.float64)
-            return v * (1 + n.type.dtype.eps / 2 * disturb.uniform(-1, 1, v.shape)) if _rounds(n) else v
+            return _disturbed(n.type.dtype, v.astype(np.float64), disturb) if _rounds(n) else v.astype(np.float64)
         return v if whole else v.astype(n.type.dtype.numpy)
+
+
+def _disturbed(d: DType, v: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Values off by up to half a unit in the last place of a type, of f64 by a whole one, as nothing between is held here; what has lost
+    digits below the normal numbers of f32 and f64, or is zero, by the least number (those of shorter types are a model's own)."""
+    least = normal(d) if d.bits >= 32 else _smallest(d) / 8
+    half = d.eps / 2 * rng.uniform(-1, 1, v.shape) if d != F64 else d.eps * rng.choice((-1.0, 1.0), v.shape)
+    return np.asarray(v * (1 + half) + np.where(np.abs(v) < least, _smallest(d) / 4 * rng.choice((-1, 1), v.shape), 0.0))
 
 
 def _zero_either_way(n: Node) -> bool:
@@ -371,8 +378,10 @@ def _close(
     unit = min((e for e in computed if e), default=x.left.type.dtype.eps / 2)
     with np.errstate(all="ignore"):
         finite = [np.abs(v[np.isfinite(v)]).max(initial=0.0) for n in nodes if n.type.dtype.is_float for v in (_double(lefts[id(n)]),)]
-        scale = float(max(finite, default=0.0))
-        length = sum(terms(n) for n in nodes) + sum(map(terms, below(right)))
+        both = (*nodes, *below(right))
+        summed_up = any(terms(n) > 1 for n in both)  # else no node's magnitude is in an element's result, but by what a disturbance shows
+        scale = float(max(finite, default=0.0)) if summed_up else np.abs(np.where(np.isfinite(p), p, 0.0))
+        length = sum(map(terms, both))
         least = normal(x.left.type.dtype) if flushed else _smallest(x.left.type.dtype)
         summed = min((n.type.dtype.eps for n in nodes if terms(n) > 1 and n.type.dtype.is_float), default=x.left.type.dtype.eps)
         unmoved = SAFETY * (sqrt(length) * summed + x.left.type.dtype.eps) / 2 * scale + least

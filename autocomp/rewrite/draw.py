@@ -23,11 +23,11 @@ from autocomp.ir.scalar import SCALAR
 from autocomp.ir.types import DTYPES, TensorType
 from autocomp.rewrite.attributes import MOST, Palette, attributes, chance, early, number, partner, pick
 from autocomp.rewrite.expr import Call, Expr, Items, Lit, Op, Ref, Word, walk
-from autocomp.rewrite.functions import Operand, default_functions
+from autocomp.rewrite.functions import CLOSE, ROUNDED, Operand, default_functions
 from autocomp.rewrite.instance import CONSTANT, Instance, Uniform, literal_key, tensors, type_of
 from autocomp.rewrite.pattern import Apply, Pattern, applications
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.where import Env, Unanswerable
+from autocomp.rewrite.where import Env, Unanswerable, equated
 from autocomp.rewrite.where import evaluate as value_of
 
 Rng = np.random.Generator
@@ -347,7 +347,7 @@ class _Growth:
         """Numbers that a condition fixes: value(?c) == 2, close(value(?n) * dim(?x, 1), 1); mostly, so that others are tried too."""
         rng = self.drawer.rng
         for c in self.drawer.rule.where:
-            equal = c.args if (isinstance(c, Op) and c.op == "==") or (isinstance(c, Call) and c.name == "close") else ()
+            equal, near = equated(c), isinstance(c, Call)
             if len(equal) != 2 or not (always or chance(rng, 0.9)):
                 continue
             calls = (x for a in equal for x in walk(a) if isinstance(x, Call) and x.name == "value")
@@ -361,6 +361,9 @@ class _Growth:
                     continue
                 if isfinite(at[0]) and isfinite(at[1]) and at[1] != at[0]:
                     root = 1.0 - at[0] / (at[1] - at[0])
+                    if near and u.type.dtype.is_float and chance(rng, 0.4):  # what is close is not all one number
+                        off = CLOSE if isinstance(c, Call) and len(c.args) == 2 else ROUNDED * u.type.dtype.eps
+                        root *= 1 + 0.8 * off * float(pick(rng, (-1, 1)))
                     both = root == 0 and u.type.dtype.is_float  # -0.0 == 0 as well
                     fitted = Uniform(u.type, -0.0 if both and chance(rng, 0.5) else root)
                     self.bindings[name], self.operands[name] = fitted, Operand(u.type, True, fitted.held)

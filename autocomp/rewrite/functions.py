@@ -20,6 +20,7 @@ from autocomp.rewrite.interpolation import winograd_inputs, winograd_results, wi
 from autocomp.rewrite.where import Unanswerable
 
 LONGEST = 4096  # elements of a list that a rule makes
+CLOSE, ROUNDED = 1e-4, 2.0  # relative: two numbers that `close` takes as one; last places, where it is told of which type
 
 
 @quick
@@ -138,6 +139,13 @@ def _normal_number(d: str, v: float) -> bool:
     return v == 0 or (isfinite(held) and held >= float(finfo(DTYPES[d].numpy).smallest_normal))
 
 
+def close(a: float, b: float, dtype: str = "") -> bool:
+    """Two numbers agree: to ROUNDED last places of a type of floats; without one to 4 digits, small ones to 3."""
+    if dtype:
+        return isclose(a, b, rel_tol=ROUNDED * DTYPES[dtype].eps)
+    return isclose(a, b, rel_tol=CLOSE if min(abs(a), abs(b)) >= CLOSE else 20 * CLOSE)
+
+
 def channels_last(rank: int) -> tuple[int, ...]:
     """The permutation that moves axis 1 behind the others: [N, C, H, W] -> [N, H, W, C]."""
     return (0, *range(2, rank), 1)
@@ -180,6 +188,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "bytes": lambda d: DTYPES[d].bytes if isinstance(d, str) else prod(static(d.type.shape)) * d.type.dtype.bytes,
         "elements": lambda x: prod(static(x.type.shape)),
         "is_static": lambda x: x.type.is_static,
+        "beside_others": lambda x, i: i < x.type.rank - 1 or (x.type.is_static and x.type.elements == x.type.shape[i]),
         "is_constant": lambda x: x.constant,
         "is_uniform": lambda x: x.value is not None,
         "decides": lambda x: x.decides,
@@ -196,7 +205,7 @@ def tensor_functions(options: Options, features: Sequence[str] | None = None) ->
         "product": lambda xs: prod(static(xs)),
         "sum": lambda xs: sum(static(xs)),
         "min": min, "max": max, "abs": abs, "sqrt": sqrt, "int": int,
-        "close": lambda a, b: isclose(a, b, rel_tol=2e-3 if min(abs(a), abs(b)) < 1e-4 else 1e-4),
+        "close": close,
         "compose": lambda outer, inner: tuple(inner[i] for i in outer),     # transpose(transpose(x, inner), outer)
         "inverse": _inverse,
         "permuted": lambda xs, p: tuple(xs[i] for i in p),

@@ -26,7 +26,7 @@ from autocomp.rewrite.formula import Formula, Reals, Unprovable, functions, numb
 from autocomp.rewrite.instance import Instance
 from autocomp.rewrite.meaning import Meaning, states_of, term
 from autocomp.rewrite.rule import Rule
-from autocomp.rewrite.where import Unanswerable
+from autocomp.rewrite.where import Unanswerable, equated
 from autocomp.rewrite.where import evaluate as value_of
 
 SECONDS = 5  # what z3 gets for one difference
@@ -82,7 +82,7 @@ def _facts(rule: Rule, x: Instance, r: Reals) -> dict[str, Formula]:
     taken as equal: the constant is the rounded number."""
     out: dict[str, Formula] = {}
     for c in rule.where:
-        equal = c.args if (isinstance(c, Op) and c.op == "==") or (isinstance(c, Call) and c.name == "close") else ()
+        equal = equated(c)
         if len(equal) != 2 or not any("value(" in str(a) for a in equal):
             continue
         difference = r.sub(*(_value(a, x, r, out) for a in equal))

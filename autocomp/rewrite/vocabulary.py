@@ -73,6 +73,8 @@ TENSORS = {
     "near_zero": Function(2, 2, "near_zero(d, ?x): the graph does not say so"),
     "is_float": Function(1, 1, "its elements are of a floating point type"),
     "is_int": Function(1, 1, "its elements are of an integer type"),
+    "beside_others": Function(2, 2, "beside_others(?x, i): elements along axis i are no neighbours in memory, or all there are: i is not "
+                                    "the last axis, or the others are known to have one element"),
     "is_static": Function(1, 1, "no extent is a named dimension"),
     "compose": Function(2, 2, "compose(q, p): the permutation of transpose(transpose(x, perm=p), perm=q)"),
     "inverse": Function(1, 1, "the inverse of a permutation"),
@@ -101,7 +103,7 @@ TENSORS = {
     "winograd_inputs": Function(3, 3, "winograd_inputs(m, r, points): Winograd's F(m, r), its table of inputs, m + r - 1 rows of as many"),
     "winograd_taps": Function(3, 3, "winograd_taps(m, r, points): that of weights, r rows of m + r - 1"),
     "winograd_results": Function(3, 3, "winograd_results(m, r, points): that of results, m rows of m + r - 1"),
-    "close": Function(2, 2, "two numbers agree to 4 digits (small ones to 3)"),
+    "close": Function(2, 3, "close(a, b, d): two numbers agree as dtype d rounds them; close(a, b): to 4 digits (small ones to 3)"),
     "sqrt": Function(1, 1, "square root of a number"),
     "int": Function(1, 1, "a number as a whole one"),
     "power_of_two": Function(1, 1, "a number is one, so that dividing by it is exact"),

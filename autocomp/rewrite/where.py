@@ -184,6 +184,12 @@ def holds(conditions: tuple[Expr, ...], env: Env) -> Answer:
     return YES
 
 
+def equated(c: Expr) -> tuple[Expr, ...]:
+    """The two sides of a condition that says that numbers are equal, `a == b`, or close; () for any other."""
+    says = (isinstance(c, Op) and c.op == "==") or (isinstance(c, Call) and c.name == "close")
+    return c.args[:2] if says and isinstance(c, (Op, Call)) else ()
+
+
 def asks_isl(e: Expr) -> bool:
     """Is a condition a question to isl: `legal(tile)`, `legal(split)`?"""
     return isinstance(e, Call) and e.name == "legal"

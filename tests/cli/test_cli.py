@@ -229,7 +229,7 @@ def test_every_command_has_help_with_an_example(command):
 
 @pytest.mark.parametrize(("phase", "name", "takes", "means"), [
     ("algebra", "reduce_sum", "axes, keepdims", "sum over axes"),
-    ("algebra", "close", "2", "two numbers agree"),
+    ("algebra", "close", "2 to 3", "two numbers agree"),
     ("fusion", "windowed", "1", "it reads windows that overlap"),
     ("tiling", "contract", "b, k, m, n, t", "rows m, columns n, depth k"),
     ("scheduling", "fits", "1 to 2", "a memory of the chip holds them"),
