@@ -14,6 +14,9 @@ one by one.
 Of a row that a block's threads keep in registers, those that the end may cut are known: only they are compared with it (`certain`).
 
     row of 5003 by 128 threads:   if (r0_t + r * 128 < 5003)    after   if (r < 39 || r0_t + r * 128 < 5003)
+
+A scan that goes on from turn to turn compares elements in the turn that the end cuts, the last one: of as many conditions as a thread has
+elements compilers keep seven at once, and load one element behind the other.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ class Peeled(Scheme):
 
 def peeled(p: TileProgram, threads: int) -> frozenset[str]:
     """The axis along which all tensors of a map lie side by side, where its end would cut the vectors of the large ones and each thread
-    has a whole one; else none."""
+    has a whole one; the axis along which a scan goes on from turn to turn, where its end cuts the last one; else none."""
+    if turns := _turning(p):
+        return turns
     if any(s.op not in ("copy", "map", "store") for s, _ in walk(p.body)):
         return frozenset()
     near = {contiguous_axis(t) for t in (*p.inputs, *p.outputs) if any(n != 1 for n in t.shape)}
@@ -62,9 +67,22 @@ def peeled(p: TileProgram, threads: int) -> frozenset[str]:
     return frozenset(near) if wider and has >= max(width(t, 0) for t in large) else frozenset()
 
 
+def _turning(p: TileProgram) -> frozenset[str]:
+    scans = ((s.axis.lstrip("-"), loops) for s, loops in walk(p.body) if s.op == "scan")
+    scanned = {axis for axis, loops in scans if any(x.kind == "serial" and axis in x.axes for x in loops)}
+    cut = lambda n, tile: not isinstance(n, int) or n % tile != 0
+    return frozenset(a for a in scanned if cut(p.extent(a), tile_of(p, a))) if len(scanned) == 1 else frozenset()
+
+
+def whole_turn(at: Printer, axis: str) -> str:
+    """The condition that no end cuts the tile along a peeled axis."""
+    return f"{at.base[axis]} + {tile_of(at.p, axis)} <= {dim_text(at.p.extent(axis))}"
+
+
 def peel_tail(steps: Steps, facts: Facts) -> Steps:
     """Groups the copies, and the stores, that stand side by side and move vectors along a peeled axis."""
     p, place = facts.p, facts.place
+    turning = place.peeled and place.peeled == _turning(p)
 
     def kind(n: Step) -> str:
         s = stmt_of(n)
@@ -73,8 +91,8 @@ def peel_tail(steps: Steps, facts: Facts) -> Steps:
         if s is None or t is None or layout is None or s.dst in {*place.words, *place.shared, *place.staged, *place.strips, *place.late}:
             return ""
         (axis,) = place.peeled
-        runs = layout.reg and layout.reg[0].axis == axis and layout.extent(axis) == tile_of(p, axis)
-        return s.op if runs and axis in t.axes and access_width(p, layout, t, place.peeled) > 1 else ""
+        runs = layout.reg and (turning or layout.reg[0].axis == axis) and layout.extent(axis) == tile_of(p, axis)
+        return s.op if runs and axis in t.axes and (turning or access_width(p, layout, t, place.peeled) > 1) else ""
 
     def change(body: Steps) -> Steps:
         out: list[Step] = []
@@ -89,8 +107,7 @@ def peel_tail(steps: Steps, facts: Facts) -> Steps:
 def write(at: Printer, stmts: tuple[Stmt, ...]) -> None:
     """Both forms of peeled copies or stores, the one for whole tiles first."""
     (axis,) = at.place.peeled
-    whole = f"{at.base[axis]} + {tile_of(at.p, axis)} <= {dim_text(at.p.extent(axis))}"
-    for uncut, head in ((at.place.peeled, f"if ({whole})"), (frozenset[str](), "else")):
+    for uncut, head in ((at.place.peeled, f"if ({whole_turn(at, axis)})"), (frozenset[str](), "else")):
         at.uncut = uncut
         with at.block(head):
             for s in stmts:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.simt.digits import digit, register
 from autocomp.targets.simt.expressions import function, held, literal, under
+from autocomp.targets.simt.peel_tail import whole_turn
 from autocomp.targets.simt.trees import leave
 
 from autocomp.errors import UnsupportedOp
@@ -93,14 +94,24 @@ def scan(at: Printer, s: Stmt) -> None:
     place = " + ".join(text for text in (_spread("g", how.outer), f"e * {w}" if w > 1 else "e") if text != "0")
     inside = at.inside(layout, [axis], "r") if not at.covered(src.name, op) else []
     at.put(f"{held(dst.dtype)} {total}[{n}], {front}[{n}];")
-    with at.block(f"for (int g = 0; g < {n}; ++g)", unroll=True):
-        at.put(f"{total}[g] = {front}[g] = {neutral};")
-        order = f"for (int e = {d.count - 1}; e >= 0; --e)" if back else f"for (int e = 0; e < {d.count}; ++e)"
-        with at.block(order, unroll=True):
-            at.put(f"const int r = {place};")
-            join = f"{total}[g] = {combine(f'{total}[g]', f'{x}[r]')};"
-            at.put(under(inside, join))
-            at.put(f"{y}[r] = {total}[g];")
+
+    def own(inside: list[str]) -> None:
+        with at.block(f"for (int g = 0; g < {n}; ++g)", unroll=True):
+            at.put(f"{total}[g] = {front}[g] = {neutral};")
+            order = f"for (int e = {d.count - 1}; e >= 0; --e)" if back else f"for (int e = 0; e < {d.count}; ++e)"
+            with at.block(order, unroll=True):
+                at.put(f"const int r = {place};")
+                join = f"{total}[g] = {combine(f'{total}[g]', f'{x}[r]')};"
+                at.put(under(inside, join))
+                at.put(f"{y}[r] = {total}[g];")
+
+    if inside and axis in at.place.peeled:
+        with at.block(f"if ({whole_turn(at, axis)})"):
+            own([])
+        with at.block("else"):
+            own(inside)
+    else:
+        own(inside)
     for k, step in enumerate(how.steps):
         level = {"reg": _registers, "lane": _lanes, "wave": _waves}[step.level]
         level(at, step, how, total, front, combine, back, f"scan {k} of {s.dst}", neutral, layout, s)
