@@ -257,7 +257,8 @@ def _disturbed(d: DType, v: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     digits below the normal numbers of f32 and f64, or is zero, by the least number (those of shorter types are a model's own)."""
     least = normal(d) if d.bits >= 32 else _smallest(d) / 8
     half = d.eps / 2 * rng.uniform(-1, 1, v.shape) if d != F64 else d.eps * rng.choice((-1.0, 1.0), v.shape)
-    return np.asarray(v * (1 + half) + np.where(np.abs(v) < least, _smallest(d) / 4 * rng.choice((-1, 1), v.shape), 0.0))
+    way = np.where(v == 0, rng.choice((-1, 1), v.shape), rng.choice((0, 1), v.shape) * np.sign(v))  # a root of what is left has a sign
+    return np.asarray(v * (1 + half) + np.where(np.abs(v) < least, _smallest(d) / 4 * way, 0.0))
 
 
 def _zero_either_way(n: Node) -> bool:
