@@ -187,7 +187,7 @@ def evaluate(
         index = [m.index(i) for i in store.index]
         value = m.value(store.value)
         full = np.broadcast_shapes(value.shape, *(np.shape(i) for i in index))
-        stored = np.broadcast_to(m.inside(store.guard), full) if store.guard else slice(None)
+        stored = np.broadcast_to(m.inside(store.guard), full) if store.guard else ...
         made = np.broadcast_to(value, full)[stored]
         y[tuple(np.broadcast_to(i, full)[stored] for i in index)] = made if index else made.reshape(shape)  # one number has no index
         out[arg.name] = y
