@@ -193,9 +193,9 @@ def turns(d: Demand, tile: Mapping[str, int]) -> tuple[int, int, int, int]:
 
 def whole_lines(a: Operand, tile: Mapping[str, int], line: int, extent: Mapping[str, int]) -> float:
     """Bytes moved over bytes used where a block reads an operand: whole lines for runs shorter than one. What a tile reads of the last
-    dimension may be all of it: then the run goes on in the one before. Of elements a step apart, several of which a sector has, whole
-    sectors are moved; where a window's places fill the gaps, other turns ask for those."""
-    near = (line // 2 - 1) // a.element  # elements that one of the two sectors has beside the first
+    dimension may be all of it: then the run goes on in the one before. Of a factor's elements a step apart, several of which a sector
+    has, whole sectors are moved (its copies go along them); where a window's places fill the gaps, other turns ask for those."""
+    near = (line // 2 - 1) // a.element if a.factor else 1  # elements that one of the two sectors has beside the first
     if a.places and all(_run_on(dims, tile, extent, near) * a.element >= line for dims in a.places):
         return float(max((_step(dims[-1], tile, extent) if len(dims[-1]) == 1 else 1 for dims in a.places if dims), default=1))
     worst = 1.0

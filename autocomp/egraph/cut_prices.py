@@ -161,7 +161,7 @@ class Prices:
                 eff *= limits.get("warp_matrix", 1.0)  # scores from memory: no warpgroup multiplies what waves load and exponentiate
             elif online and m:
                 eff, m = eff * self._filled(m) * (1.0 if whole else limits.get("warp_matrix", 1.0)), 0
-            elif not whole and not (self.chip.runs_blocks and by_lanes(self.chip, dtype)):  # what bulk copies bring goes to warpgroups
+            elif not whole and not (self.chip.runs_blocks and m >= WARP_ROWS and by_lanes(self.chip, dtype)):  # warpgroups' loss
                 eff *= limits.get("warp_matrix", 1.0)
         return Work(
             read=float(self._read(cut)),
@@ -223,7 +223,7 @@ class Prices:
             if shape not in self._alike:
                 new = factors_of(self.subject, node, picks, self._copy > 0, self.tf32 and "tf32" in self.chip.matrix,
                                  self.chip.numbers["word_copies"], self._blocks, self._moves,
-                                 "f64_products" not in self.chip.features)
+                                 node.form.mnk[0] < WARP_ROWS or "f64_products" not in self.chip.features)
                 places = {picks[c].id: n for n, c in enumerate(classes) if c in picks}
                 self._alike[shape] = new, tuple(places[x] for x in new.vanish), tuple(places[x] for x in new.inside)
             one, *found = self._alike[shape]

@@ -110,7 +110,7 @@ def test_run_times_and_writes_outputs(model, tmp_path):
 
 
 def test_explain(model):
-    taken = "fusion/epilogue (assumed): took matmul f32[33, 50] into operand 0 of max, saves 12.9 KB of memory traffic"
+    taken = "fusion/epilogue (checked-8): took matmul f32[33, 50] into operand 0 of max, saves 12.9 KB of memory traffic"
     assert taken in run("explain", model, "--why", "matmul_max")[0]
     assert "fired 1 time, matched and was refused 0 times" in run("explain", model, "--why-not", "fusion/epilogue")[0]
     _, err = run("explain", model, "--why", "matmul_mx", code=1)

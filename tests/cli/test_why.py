@@ -56,9 +56,9 @@ def test_a_kernel_is_traced_to_rule_instances_with_values_evidence_and_savings(m
     assert made[0].startswith("    algebra/mul-one (") and made[0].endswith("): needs nothing new for f32[64, 96]")
     assert made[1] == "      ?x = add f32[64, 96]"
     assert made[2] == "      shape(?root) == shape(?x): shape(?root) is [64, 96], shape(?x) is [64, 96]"
-    assert made[3] == "    fusion/epilogue (assumed): took matmul f32[64, 96] into operand 1 of add, saves 48 KB of memory traffic"
+    assert made[3] == "    fusion/epilogue (checked-8): took matmul f32[64, 96] into operand 1 of add, saves 48 KB of memory traffic"
     assert made[4] == "      kind(?k) in [contraction, online]: kind(?k) is contraction"
-    assert sum("fusion/epilogue (assumed)" in line for line in made) == 2
+    assert sum("fusion/epilogue (checked-8)" in line for line in made) == 2
     assert any("tiling/contract: the schedule (checked-" in line and "the cheapest of untiled is one tile" in line for line in made)
 
 
