@@ -11,9 +11,8 @@ from random import Random
 
 import numpy as np
 
-from autocomp.cost.chip import load_chip
 from autocomp.deadline import current
-from autocomp.egraph.examples import CHIP, program_of
+from autocomp.egraph.examples import program_of, setting
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.frontends.text import show
 from autocomp.ir import reference
@@ -39,8 +38,7 @@ HOW = {"strides": [1, 1], "lo": [1, 1], "hi": [1, 1], "dilations": [1, 1], "grou
 def check_fusion_rule(rule: Rule, in_force: RuleSet, samples: int = 20, seed: int = 0) -> CheckResult:
     """Check a rule of the phase fusion on up to `samples` graphs in which it fires. `in_force`: the other rules of bodies. `seed`: which
     graphs. Raises what the cover raises of a rule that has no form of one."""
-    rules = RuleSet((*(r for r in in_force if r.name != rule.name), rule))
-    chip = load_chip(rule.targets[0] if rule.targets == ("cpu",) else CHIP)
+    rules, chip = setting(rule, in_force)
     fired = tried = 0
     for graph in graphs(seed, DRAWN * samples, is_sibling(rule)):
         if current().over:

@@ -20,7 +20,7 @@ ROUNDED = constant("sheet_rounding")
 SQUARE, NARROW = "square", "narrow"  # a schedule's instruction
 PIECE = int(constant("piece_results"))  # results of a row that a thread has side by side
 SWIZZLED, HELD = int(constant("swizzled_chunks")), constant("held_factors")
-UNIT = int(constant("unit_rows")), int(constant("unit_columns"))  # of a matrix instruction whose sums are f64
+UNIT = int(constant("warp_rows")), int(constant("unit_columns"))  # of a matrix instruction whose sums are f64
 ACROSS, FEW = int(constant("piece_lanes")), int(constant("narrow_lanes"))  # lanes that lie along a row of a wave's results
 
 

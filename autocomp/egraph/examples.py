@@ -47,9 +47,14 @@ def fires(rule: Rule, example: Example, rules: RuleSet, chip: Chip | None = None
     if rule.phase in GRAPH_PHASES:
         saturate(graph, RuleSet((rule,)), options, trace, features_of(rule), drawn=not example.graph)
     else:
-        others = RuleSet((*(r for r in rules if r.name != rule.name), rule))
-        program_of(rule, graph, others, chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP), options, trace)
+        program_of(rule, graph, *setting(rule, rules, chip), options, trace)
     return any(e.name == rule.name for e in trace.of("rule"))
+
+
+def setting(rule: Rule, rules: RuleSet, chip: Chip | None = None) -> tuple[RuleSet, Chip]:
+    """The rules among which a fusion rule is tried, and the chip (that one, else one of its targets) whose figures decide."""
+    return (RuleSet((*(r for r in rules if r.name != rule.name), rule)),
+            chip or load_chip("cpu" if rule.targets == ("cpu",) else CHIP))  # fmt: skip
 
 
 def program_of(rule: Rule, graph: Graph, rules: RuleSet, chip: Chip, options: Options, trace: Trace) -> KernelGraph:
