@@ -329,7 +329,7 @@ def _clusters(s: Schedule, chip: Chip, d: Demand, t: Tile) -> int:
     with 6, an H200."""
     m, n, _ = t.shape or (1, 1, 1)
     sums = -(-m // TEAM_ROWS) * TEAM_ROWS * n
-    box = m * n * d.widest if "tma_store" in s.directives else 0
+    box = m * n * d.result if "tma_store" in s.directives else 0
     held = s.stages * t.slot + F32 * sums * (1 - 1 / s.cluster_split_k) + box + chip.numbers["shared_reserved"]
     threads = TEAM * (s.workers + 1)
     registers = threads * (sums / (TEAM * s.workers) + chip.numbers["beside_sums"])

@@ -72,7 +72,8 @@ class Demand:
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
     `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
-    `masked`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written."""
+    `masked`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written; `result`: bytes of the
+    largest element that is written."""
 
     roles: Roles
     work: Work
@@ -102,11 +103,7 @@ class Demand:
     folds: float = 0.0
     sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
-
-    @property
-    def widest(self) -> int:
-        """Bytes of the largest element that is read or written, as a product's results are at most."""
-        return max((p.element for p in self.pieces), default=2)
+    result: int = F32
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -174,7 +171,8 @@ def demand_of(k: Kernel) -> Demand:
                   _ends(nodes, roles), _held(nodes, roles, extent), windows=windows_of(nodes, free, roles, extent), wide=x.wide,
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
                   steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, masked=x.masked,
-                  bf16=(_elements(k.inputs, moved), _elements(k.outputs, moved)), folds=x.folds, sums=x.sums, rows=x.rows)  # fmt: skip
+                  bf16=(_elements(k.inputs, moved), _elements(k.outputs, moved)), folds=x.folds, sums=x.sums, rows=x.rows,
+                  result=max(a.type.dtype.bytes for a in k.outputs))  # fmt: skip
 
 
 def _elements(args: Iterable[Arg], moved: Mapping[str, float]) -> float:

@@ -29,7 +29,7 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     """Seconds that the tiles of a core, `waves` one behind the other, take longer for directives that their schedule does not have; where
     warpgroups take turns, the last one alone but for what threads store."""
     of, has, results = chip.numbers, s.directives, t.rows * t.columns
-    product, out = d.roles.form == "contract", d.widest
+    product, out = d.roles.form == "contract", d.result
     leave = results * out * chip.cores / chip.memory("l2").bandwidth
     always, seconds = 0.0, 0.0 if "mma_zero_init" in has else results / (chip.lanes() * of["issue"] * chip.clock)
     if product and _rows_anywhere(d, chip):  # parts of sectors leave, no box
@@ -50,7 +50,7 @@ def passed_on(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds in which the cores' caches pass on a product's results that threads store at a row's own places, beside the next tiles."""
     if _rows_anywhere(d, chip) or not _stores_itself(s, chip, d, t):
         return 0.0
-    return d.work.written / d.widest * _stored(d, chip) / (chip.cores * chip.clock)
+    return d.work.written / d.result * _stored(d, chip) / (chip.cores * chip.clock)
 
 
 def two_sums(s: Schedule, chip: Chip, t: Tile) -> bool:
@@ -66,7 +66,7 @@ def of_a_turn(s: Schedule, chip: Chip) -> float:
 
 def _rows_anywhere(d: Demand, chip: Chip) -> bool:
     """Whether a product's rows begin where no bulk copy may: at other than multiples of its accesses."""
-    return bool(d.roles.cols) and d.extent[d.roles.cols[-1].name] * d.widest % chip.numbers["copy_bytes"] != 0
+    return bool(d.roles.cols) and d.extent[d.roles.cols[-1].name] * d.result % chip.numbers["copy_bytes"] != 0
 
 
 def _stores_itself(s: Schedule, chip: Chip, d: Demand, t: Tile) -> bool:
@@ -74,7 +74,7 @@ def _stores_itself(s: Schedule, chip: Chip, d: Demand, t: Tile) -> bool:
     product."""
     of = chip.numbers
     cut = d.roles.form == "contract" and t.columns % of["box_columns"] != 0
-    return "tma_store" not in s.directives or d.widest != of["box_element"] or cut
+    return "tma_store" not in s.directives or d.result != of["box_element"] or cut
 
 
 def _stored(d: Demand, chip: Chip) -> float:
@@ -84,7 +84,7 @@ def _stored(d: Demand, chip: Chip) -> float:
     at_once = 1 if not anywhere or d.extent[d.roles.cols[-1].name] % 2 == 0 else 2
     of = chip.numbers
     run = of["fragment_run"]
-    clocks = of["stored_across"] if anywhere else of["stored_part"] if run * d.widest < of["sector"] else of["stored_line"]
+    clocks = of["stored_across"] if anywhere else of["stored_part"] if run * d.result < of["sector"] else of["stored_line"]
     return at_once / run * clocks
 
 
