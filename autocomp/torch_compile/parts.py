@@ -204,7 +204,9 @@ class _Part:
         for k in self.gaps:
             shape, strides = self.spread(key)[k] if self.sized else (self.shapes[k], self.strides[k])
             like = torch.empty_strided(shape, strides, dtype=self.dtypes[k], device=self.device)
-            outputs[k] = like.copy_(outputs[k])
+            once = tuple([slice(0, 1) if step == 0 else slice(None) for step in strides])  # torch writes no element twice
+            like[once] = outputs[k][once]
+            outputs[k] = like
         return outputs[0] if self.one else outputs
 
     def _size(self, key: tuple[int, ...]) -> Callable[[Any], int]:

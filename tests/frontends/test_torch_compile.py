@@ -332,8 +332,9 @@ def test_results_that_repeat_along_an_open_size():
 
 
 def test_results_with_gaps_along_open_sizes():
-    """One program for all sizes, whose results are copied to where torch has them; steps of torch's are the most of 1 and a size."""
-    f = lambda x: ((x + 1)[:, 1:-1], x.unfold(0, 3, 2).sum(1))
+    """One program for all sizes, whose results are copied to where torch has them, also those that repeat there; steps of torch's are
+    the most of 1 and a size."""
+    f = lambda x: ((x + 1)[:, 1:-1], x.unfold(0, 3, 2).sum(1), (x * 2)[:, 1].view(-1, 1, 1).expand(-1, 5, 2))
     c, before = compiled(f, dynamic=True), len(autocomp.report())
     for n in (5, 9, 8):
         x = torch.randn(n, n + 2)
