@@ -345,6 +345,17 @@ def test_results_with_gaps_along_open_sizes():
     assert [(g.programs, g.notes) for g in autocomp.report()[before:]] == [(1, [])]
 
 
+def test_a_product_of_sizes_that_a_layer_reads_as_a_number():
+    """An image of any size, flattened in front of a linear layer: torch views it, and the layer is ours."""
+    layer = nn.Linear(12, 3)
+    f = lambda x: layer(x[:, ::2, ::2].flatten(1))
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
+    for shape in ((5, 6, 8), (2, 5, 7), (4, 6, 7)):
+        same(c(x := torch.randn(shape)), f(x))
+    for g in no_errors(before):
+        assert all("view" in n.op or "slice" in n.op for n in g.stayed), g
+
+
 def test_what_is_random_is_drawn_as_without_us():
     f = lambda x: (torch.rand_like(x) * 2 + x, torch.randn(3) + 1, torch.nn.functional.dropout(x, 0.5))
     x = torch.randn(4)

@@ -116,13 +116,18 @@ _GUARDED: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()  # of tor
 
 
 def _numbers(env: Any) -> dict[Any, Any]:
-    """Symbols of which torch's guards leave one value: 6 for n where `n - (n + 1)//2` and `(n + 1)//2` are 3."""
+    """Symbols of which torch's guards leave one value: 6 for n where `n - (n + 1)//2` and `(n + 1)//2` are 3. Products that are a number:
+    8*(n//8)**2 elements of an image that a linear layer reads as 72."""
     from sympy import Eq
 
     read, known = _NUMBERS.get(env, (0, {}))
     for guard in env.guards[read:]:
         e = guard.expr
-        if not isinstance(e, Eq) or not e.rhs.is_number or len(e.lhs.free_symbols) != 1 or e.lhs.is_symbol:
+        if not isinstance(e, Eq) or not e.rhs.is_number:
+            continue
+        if e.lhs.is_Mul or e.lhs.is_Pow:
+            known[e.lhs] = e.rhs
+        if len(e.lhs.free_symbols) != 1 or e.lhs.is_symbol:
             continue
         (s,) = e.lhs.free_symbols
         whole = whole_quotient(*e.lhs.args) if type(e.lhs).__name__ in ("FloorDiv", "CleanDiv") else None  # s for `s**2 // s`
