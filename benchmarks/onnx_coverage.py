@@ -112,10 +112,11 @@ def judge(case: Any) -> tuple[str, str]:
 
 def quick_compiler() -> str:
     """A compiler for $CC that optimises little, since most of a case's time is the C compiler's; "" where none is found."""
-    real = next((p for n in (os.environ.get("CC"), "cc", "gcc", "clang") if n and (p := shutil.which(n))), None)
+    wrapper = Path(tempfile.gettempdir()) / f"autocomp-coverage-{os.getuid()}" / "cc-O1"
+    found = (shutil.which(n) for n in (os.environ.get("CC"), "cc", "gcc", "clang") if n)
+    real = next((p for p in found if p and p != str(wrapper)), None)  # not itself, where $CC is what this gave before
     if real is None:
         return ""
-    wrapper = Path(tempfile.gettempdir()) / f"autocomp-coverage-{os.getuid()}" / "cc-O1"
     wrapper.parent.mkdir(mode=0o700, exist_ok=True)
     text = f'#!/bin/sh\nexec {shlex.quote(real)} "$@" -O1\n'.encode()
     if not wrapper.is_file() or wrapper.read_bytes() != text:  # others may be about to start it
