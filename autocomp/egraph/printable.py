@@ -12,6 +12,7 @@ from autocomp.cost.chip import Chip
 from autocomp.cost.roles import roles_of
 from autocomp.cost.scalar import SCALAR
 from autocomp.cost.work import Cost
+from autocomp.deadline import current
 from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
 from autocomp.egraph.cut import Known
@@ -76,7 +77,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     effort = cover_effort(len(frozen.graph.nodes()))
     others, by_dear = _Others(chip), False
     for tried in range(COVERS + MORE):
-        if tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules)):
+        if found.late() or (tried >= COVERS and not (found.best and _by_elements(found.best[1], found.schedules))):
             break
         refused: set[frozenset[int]] = set()
         avoided: set[frozenset[int]] = set()
@@ -108,7 +109,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
     if dearer := not again and found.dearer():
         found.known.typical = found.typical()
     for _ in range(KNOWN if again or dearer else 0):
-        if effort.spent:
+        if effort.spent or found.late():
             break
         try:
             calls = _kernels(frozen, rules, chip, options, trace, without, effort, shared, found.known)
@@ -121,7 +122,8 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         without |= found.take(calls, GAIN)
         if settled or (not again and found.best is before):
             break
-    if found.best and KNOWN and (again or dearer) and found.others():  # each of those tried some bodies that looked cheap and were not
+    if found.best and KNOWN and (again or dearer) and found.others() and not found.late():
+        # each of those tried some bodies that looked cheap and were not
         found.known.settled = True
         last = cover_effort(len(frozen.graph.nodes()))
         with suppress(UnsupportedOp):
@@ -223,6 +225,10 @@ class _Found:
         if self.best is None or not self.chip.runs_blocks:
             return False
         return len(self.told()) >= MANY and not _by_elements(self.best[1], self.schedules)
+
+    def late(self) -> bool:
+        """Whether the time is over and there is a cover to take: others would have a kernel for each operation of the model."""
+        return self.best is not None and current().passed("cover", "other covers")
 
     def likely(self, calls: KernelGraph, known: bool = False) -> float:
         """Seconds that a cover is expected to take: bodies that are not known take as many times what their prices say as those alike, or

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import autocomp
+from autocomp import deadline
 from autocomp.cost.work import Cost
 from autocomp.egraph import printable
 from autocomp.egraph.cut import Cut, Known
@@ -58,6 +59,31 @@ def test_the_last_cover_is_made_of_bodies_that_have_schedules(monkeypatch):
     autocomp.optimize(text, target="cuda:h200", cache=False)
     assert [settled for _, settled in known] == [False] * (len(known) - 1) + [True]
     assert done[-1] < 0.9 * done[0]  # parts of other bodies are not joined
+
+
+def test_no_other_cover_is_tried_once_the_time_is_over(monkeypatch):
+    """It would have a kernel for each operation, which it takes long to schedule and which the first does without."""
+    tried, now = [], [0.0]
+    cover, choose = printable.covers.cover, printable.choose.choose_schedules
+    monkeypatch.setattr(printable.covers, "cover", lambda *x: tried.append(x) or cover(*x))
+    monkeypatch.setattr(printable, "waiting", lambda *_: frozenset())
+    text = graph({"x": "f16[39062, 256]"}, "%0 = cast(x, to=\"f32\")\n%1 = softmax(%0, axes=[0])\n%2 = cast(%1, to=\"f16\")")
+    autocomp.optimize(text, target="cuda:h200", cache=False, deadline=60)
+    assert len(tried) > 2
+    monkeypatch.setattr(deadline, "clock", lambda: now[0])
+    for scheduled in range(1, len(tried)):
+        tried.clear()
+        now[0] = 0.0
+
+        def until(*x, scheduled=scheduled):
+            found = choose(*x)
+            now[0] = 100.0 if len(tried) >= scheduled else 0.0
+            return found
+
+        monkeypatch.setattr(printable.choose, "choose_schedules", until)
+        program = autocomp.optimize(text, target="cuda:h200", cache=False, deadline=60)
+        assert len(tried) == scheduled
+        assert "the deadline of 60 s ended cover, which left out other covers" in program.explain()
 
 
 def test_what_is_known_is_taken_before_what_looks_cheaper():
