@@ -32,8 +32,9 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
 def new_cache(root: Path, patch: pytest.MonkeyPatch | None = None) -> Path:
     """A cache folder without programs, schedules and measurements; `patch` makes it this process's. What is the same for all of them lies
     in it already, where another test has made it: precompiled headers, without which each test would compile its first program in twice
-    and its second in four times the time, and models of machines. `tests/targets/test_precompiled.py` has folders without them."""
-    for kind, ending in ((precompiled.KIND, "pch"), ("models", "entry")):
+    and its second in four times the time, models of machines, and the shipped rules as they were read, which takes a process as long as its
+    imports. `tests/targets/test_precompiled.py` has folders without them."""
+    for kind, ending in ((precompiled.KIND, "pch"), ("models", "entry"), ("rules", "entry")):
         known, own = cache_root() / kind, root / kind
         for folder in (root, own):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
