@@ -19,6 +19,7 @@ from autocomp.tune.database import Database, Kept, Tuned
 from autocomp.tune.key import kernel_key, place_of, schedule_text
 from tests.helpers.command_line import call
 
+pytestmark = pytest.mark.usefixtures("quick_builds")  # how fast what is built runs is made up, or both were built alike
 SOFTMAX = "graph g\ninput x: f32[96, 48]\n%0 = softmax(x, axes=[1])\noutput y = %0\n"
 FAST = Schedule.make({"i0": 16})
 
