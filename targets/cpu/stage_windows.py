@@ -213,20 +213,21 @@ class _Stage:
 
     def _placed(self, e: Expr, slides: tuple[Slide, ...]) -> Expr:
         """The expression over the buffer's own axes."""
+        inner = {a for s in slides for a in s.at.names()}
+
         def leaf(x: Expr) -> Expr:
             if isinstance(x, Inside):
                 return replace(x, guard=tuple(g for g in (_in_places(g, slides) for g in x.guard) if g is not None))
             if not isinstance(x, Value):
                 return x
             v = self.nest.views[x.name]
-            if not any(i - i.const == s.at for i in v.index for s in slides):
+            if not any(i.names() & inner for i in (*v.index, *v.guard)):
                 return x
             name = self._fresh(f"{x.name}_{slides[0].axes[-1][0]}")
             index = tuple(next((s.place + i.const for s in slides if i - i.const == s.at), i) for i in v.index)
             known = {a: size for s in slides for a, size in s.axes}
             ends = [Aff.of(s.last) - s.place for s in slides]  # a buffer may have places past the last one that is read
             guard = tuple(g for g in (*(_in_places(g, slides) for g in v.guard), *ends) if g is not None and not _holds(g, known))
-            inner = {a for s in slides for a in s.at.names()}
             axes = tuple(a for a in v.axes if a not in inner) + tuple(known)
             self.views[name] = replace(v, axes=axes, flat=Flat.of(index, v.shape), guard=guard, index=index)
             return Value(x.dtype, name)

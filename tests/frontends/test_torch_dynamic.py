@@ -225,6 +225,16 @@ def test_symbols_that_torch_takes_for_one():
         program(*drawn(10, 10))
 
 
+def test_windows_over_rows_that_repeat_at_both_ends():
+    """The trend of a series: conditions on a window's place also decide reads that do not slide with it."""
+    ends = lambda x: torch.cat([x[:, :1].repeat(1, 2, 1), x, x[:, -1:].repeat(1, 2, 1)], 1)
+    module = Apply(lambda x: torch.nn.functional.avg_pool1d(ends(x).mT, 5, 1).mT).eval()
+    exported = torch.export.export(module, (torch.randn(5, 14, 8),), dynamic_shapes=(({0: OPEN},),))
+    program = autocomp.optimize(exported, target="cpu")
+    for n in (3, 7):
+        compare(module, program, torch.randn(n, 14, 8))
+
+
 def test_guards_that_make_symbols_one():
     from sympy import Eq, Ne, symbols
 
