@@ -356,6 +356,16 @@ def test_a_product_of_sizes_that_a_layer_reads_as_a_number():
         assert all("view" in n.op or "slice" in n.op for n in g.stayed), g
 
 
+def test_the_least_size_that_guards_let_through():
+    """A filter of 8 behind a padding to a multiple of 4 fits, as torch asked of the size."""
+    filters = nn.Conv1d(1, 3, 8, stride=4).requires_grad_(False)
+    f = lambda x: filters(nn.functional.pad(x, (0, -x.shape[-1] % 4)))
+    c, before = compiled(f, dynamic=True), len(autocomp.report())
+    for n in (30, 21, 14):
+        same(c(x := torch.randn(2, 1, n)), f(x))
+    assert not [s for g in no_errors(before) for s in g.stayed if "convolution" in s.op], no_errors(before)
+
+
 def test_what_is_random_is_drawn_as_without_us():
     f = lambda x: (torch.rand_like(x) * 2 + x, torch.randn(3) + 1, torch.nn.functional.dropout(x, 0.5))
     x = torch.randn(4)

@@ -53,7 +53,7 @@ from autocomp.frontends.torch.chosen_rows import ChosenRows
 from autocomp.frontends.torch.complex_numbers import REAL, Pair, lowered
 from autocomp.frontends.torch.exported import PURE, by_name, check_apart, decompose, export, place_of
 from autocomp.frontends.torch.formats import as_eager_lays_out
-from autocomp.frontends.torch.guards import multiple_of, same_as
+from autocomp.frontends.torch.guards import least_of, multiple_of, same_as
 from autocomp.frontends.torch.known_masks import at_places, chosen, counts, masks_of
 from autocomp.frontends.torch.of_parameters import of_parameters
 from autocomp.frontends.torch.read_places import read_places
@@ -274,6 +274,7 @@ class Reader:
                                     hint="pass it as a tensor: torch.tensor(x)")  # fmt: skip
             hi = min([2**31 - 1, *(int(r.upper) for r in ranges if r.upper.is_number and r.upper.is_finite and r.upper < 2**31)])
             low = min([max(int(r.lower) for r in ranges), *(_least_of(s, of, r) for of, r in known.items() for s in same)])
+            low = max(low, *(least_of(s, env) for s in same)) if not known else low
             times = lcm(*(multiple_of(s, env) for s in same))
             name = self.spoken(expr, env) + (f"_by_{times}" if times > 1 else "")
             self.symbols[str(expr)], self.times[str(expr)] = Sym(name, -(-max(1, low) // times), hi // times), times

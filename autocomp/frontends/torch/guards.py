@@ -1,4 +1,4 @@
-"""What torch's guards say of symbolic sizes: quotients that are whole, symbols of which one value is left, multiples of a number."""
+"""What torch's guards say of symbolic sizes: quotients that are whole, symbols of which one value is left, multiples, least sizes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 QUOTIENTS = ("FloorDiv", "CleanDiv", "Mod", "PythonMod")
+LOOKED = 64  # sizes from the least on: windows are seldom wider
 PERIOD = 256  # of the numbers that are tried for what all of a guard's are multiples of
 
 
@@ -93,6 +94,16 @@ def _classes(guards: list[Any], env: Any) -> dict[Any, tuple[Any, ...]]:
                 joined = (*classes.get(s, (s,)), *classes.get(t, (t,)))
                 classes |= dict.fromkeys(joined, joined)
     return classes
+
+
+def least_of(symbol: Any, env: Any) -> int:
+    """The least size that torch's guards of a symbol alone let a call have: 5 where 4*((s + 3)//4) >= 8. Of the first LOOKED ones, those
+    that are let through behind one that is are not looked at."""
+    from sympy import Integer, false
+
+    low = int(env.var_to_range[symbol].lower)
+    guards = [g.expr for g in env.guards if g.expr.free_symbols == {symbol}]
+    return next((n for n in range(low, low + LOOKED) if not any(g.xreplace({symbol: Integer(n)}) == false for g in guards)), low)
 
 
 def guarded(x: Any, whole: bool = True) -> Any:
