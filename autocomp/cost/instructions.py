@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -49,14 +49,24 @@ def joined_rows(d: Demand, tile: Mapping[str, int]) -> Joined | None:
     if out is None or lane not in d.grid:
         return None
     size = {x: min(tile.get(x, d.extent[x]), d.extent[x]) for x in d.grid}
-    apart, axis, each, run = dict(out.apart), lane, 1, size[lane]
-    rows = [x for x in d.grid if size[x] > 1 and x != lane]
-    if run * out.element % BLOCK == 0:
+    rows = [(x, size[x]) for x in d.grid if size[x] > 1 and x != lane]
+    n = behind_each_other(rows, dict(out.apart), (lane, size[lane]), lambda x: d.extent[x] % size[x] == 0)
+    if size[lane] * out.element % BLOCK == 0 or not n:
         return None
-    while rows and apart.get(rows[-1]) == run and d.extent[axis] % size[axis] == 0:
-        axis, each = rows.pop(), run
-        run *= size[axis]
-    return Joined(axis, each, run, prod(size[x] for x in rows)) if axis != lane else None
+    left, runs = rows[:-n], rows[-n:]
+    inner = size[lane] * prod(k for _, k in runs[1:])
+    return Joined(runs[0][0], inner, inner * runs[0][1], prod(k for _, k in left))
+
+
+def behind_each_other(rows: Sequence[tuple[str, int]], apart: Mapping[str, int], lane: tuple[str, int], even: Callable[[str], bool]) -> int:
+    """How many of the innermost axes `rows` (outermost first, with their tiles) have rows one behind the other, each as long as `lane`'s
+    tile. apart: elements between an axis's neighbours; even: whether all tiles along an axis are as long, so that nothing ends within."""
+    inner, run = lane
+    for count, (axis, n) in enumerate(reversed(rows)):
+        if apart.get(axis) != run or not even(inner):
+            return count
+        inner, run = axis, run * n
+    return len(rows)
 
 
 def with_pads(d: Demand, tile: Mapping[str, int]) -> float:

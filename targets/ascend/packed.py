@@ -17,6 +17,7 @@ from autocomp.targets.ascend.geometry import Geometry, extent, geometry, strides
 from autocomp.targets.ascend.half_masks import BARRIER
 from autocomp.targets.ascend.operand import Operand
 
+from autocomp.cost.instructions import behind_each_other
 from autocomp.tile.program import Tensor, TileProgram
 
 if TYPE_CHECKING:
@@ -38,17 +39,13 @@ class Run:
 
 def run_of(p: TileProgram, g: Geometry, step: dict[str, int], lane: str, bytes_: int) -> Run | None:
     """The run that a tile's rows make; None where a row is whole blocks, or has nothing behind it."""
-    row = run = g.lanes.get(lane, 0)
+    row = g.lanes.get(lane, 0)
     wide = [(a, n) for a, n in g.rows if n > 1]
-    rows: list[tuple[str, int]] = []
-    inner = lane
     if row * bytes_ % 32 == 0 or step.get(lane, 0) != 1:
         return None
-    while wide and step.get(wide[-1][0], 0) == run and extent(p, inner) % tile_of(p, inner) == 0:
-        inner, n = wide.pop()
-        rows.insert(0, (inner, n))
-        run *= n
-    return Run(tuple(rows), tuple(wide), row, run) if rows else None
+    n = behind_each_other(wide, step, (lane, row), lambda a: extent(p, a) % tile_of(p, a) == 0)
+    rows = tuple(wide[-n:])
+    return Run(rows, tuple(wide[:-n]), row, row * prod(k for _, k in rows)) if n else None
 
 
 def run_of_result(p: TileProgram, t: Tensor) -> Run | None:
