@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.ascend.geometry import tile_of, values
 from autocomp.targets.ascend.half_masks import Step, addable, arrive, prepared, room, settled_step, steps_of, tail
-from autocomp.targets.ascend.operand import Operand, number
+from autocomp.targets.ascend.operand import Operand, name_of, number
 from autocomp.targets.ascend.tables import RING, table
 
 from autocomp.ir.body import Const, Expr, Map
@@ -155,7 +155,7 @@ class Halves:
     def declared(self, hint: str, element: str, bytes_: int, at: int) -> str:
         v = self.v
         v.names += 1
-        name = f"{hint}{v.names}"
+        name = name_of(hint, v.names)
         v.frame.declarations.append(f"const LocalTensor<{element}> {name} = ac_at<{element}>(ub, {bytes_}, {at});")
         return name
 

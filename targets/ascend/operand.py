@@ -29,6 +29,11 @@ class Operand:
         return f"ub+{self.offset}" if self.offset >= 0 else self.name
 
 
+def name_of(hint: str, n: int) -> str:
+    """The name of the n-th value: no other hint and number have the same (m2 and 2 as m and 22)."""
+    return f"{hint}_{n}" if hint[-1].isdigit() else f"{hint}{n}"
+
+
 def number(value: float) -> str:
     if not isfinite(value):  # divisions that C++ folds: Ascend C's public interface names neither
         return "(0.0f / 0.0f)" if isnan(value) else f"({'-' if value < 0 else ''}1.0f / 0.0f)"

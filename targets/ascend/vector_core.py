@@ -11,7 +11,7 @@ from autocomp.targets.ascend import words
 from autocomp.targets.ascend.direct import direct
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import Geometry
-from autocomp.targets.ascend.operand import Operand, number
+from autocomp.targets.ascend.operand import Operand, name_of, number
 from autocomp.targets.ascend.scalars import Scalars
 from autocomp.targets.ascend.tables import slot_text, table
 from autocomp.targets.ascend.whole import Held, whole
@@ -85,7 +85,7 @@ class VectorCore:
         bytes_ = self.g.bytes(kind, lane)
         at = self.ub.take(bytes_)
         self.names += 1
-        name = f"{hint}{self.names}"
+        name = name_of(hint, self.names)
         form = "ac_f32" if element == "float" else f"LocalTensor<{element}>"
         self.frame.declarations.append(f"const {form} {name} = ac_at<{element}>(ub, {bytes_}, {at});")
         return Operand(name, kind, lane, at, element)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autocomp.targets.ascend.choices import is_mask, joined, mask_of, numbered, selected, wide
-from autocomp.targets.ascend.operand import WORD, Operand
+from autocomp.targets.ascend.operand import WORD, Operand, name_of
 from autocomp.targets.ascend.tables import table
 from autocomp.targets.ascend.whole import SHIFTS
 
@@ -200,7 +200,7 @@ def _offsets(v: VectorCore, step: int, n: int) -> tuple[Operand, str]:
 def place(v: VectorCore, hint: str, n: int, element: str = WORD) -> Operand:
     """Room for so many words."""
     v.names += 1
-    o = Operand(f"{hint}{v.names}", "place", "", v.ub.take(n * 4), element)
+    o = Operand(name_of(hint, v.names), "place", "", v.ub.take(n * 4), element)
     v.frame.declarations.append(f"const LocalTensor<{element}> {o.name} = ac_at<{element}>(ub, {n * 4}, {o.offset});")
     return o
 

@@ -66,7 +66,7 @@ extern "C" __global__ __aicore__ void k_reduce_sum_mul_sub_add_6more(GM_ADDR in0
     const ac_f32 t4 = ac_at<float>(ub, 256, 8448);
     const ac_f32 t5 = ac_at<float>(ub, 4096, 8704);
     const ac_f32 t6 = ac_at<float>(ub, 4096, 12800);
-    const ac_f32 s_t27 = ac_at<float>(ub, 256, 8448);
+    const ac_f32 s_t2_7 = ac_at<float>(ub, 256, 8448);
     const ac_f32 t8 = ac_at<float>(ub, 256, 8192);
     const ac_f32 t9 = ac_at<float>(ub, 4096, 16896);
     const ac_f32 t10 = ac_at<float>(ub, 256, 8192);
@@ -93,9 +93,9 @@ extern "C" __global__ __aicore__ void k_reduce_sum_mul_sub_add_6more(GM_ADDR in0
     PipeBarrier<PIPE_V>();
     Mul(t6, t5, t5, 1024);
     PipeBarrier<PIPE_V>();
-    ac_row_sum(s_t27, t6, t8, t9, 1, 8, 1023, 1024);
+    ac_row_sum(s_t2_7, t6, t8, t9, 1, 8, 1023, 1024);
     PipeBarrier<PIPE_V>();
-    Muls(t10, s_t27, 0.000977517106f, 64);
+    Muls(t10, s_t2_7, 0.000977517106f, 64);
     PipeBarrier<PIPE_V>();
     Adds(t11, t10, 9.99999975e-06f, 64);
     PipeBarrier<PIPE_V>();
