@@ -117,6 +117,8 @@ def _instructions(e: Map) -> float:
         return constant("npu_truths") if of == BOOL else constant("npu_compared_words")
     if e.fn == "bitxor" and e.dtype == I32:
         return constant("npu_differing_words")
+    if e.fn == "ordinal":
+        return constant("npu_ordinals")
     if e.fn == "where" and e.dtype == I32:
         return constant("npu_chosen_words")
     return made_by(_made(e))

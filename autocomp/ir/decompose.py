@@ -10,11 +10,14 @@ from autocomp.ir.coded import coded
 from autocomp.ir.node import Graph, Node, make
 from autocomp.ir.ops import OPS
 
+NARROW = "words_of_32_bits"  # a chip's feature: no unit computes with integers of 64 bits
+
 
 def decompose(graph: Graph, features: Container[str] = ()) -> Graph:
     """Expand every entry that has a decomposition, to a fixed point. Types of outputs do not change.
 
-    features: of the chip; what it has a function of its own for stays (`ir.coded`)."""
+    features: of the chip; what it has a function of its own for stays (`ir.coded`), and without integers of 64 bits some entries have
+    another decomposition."""
     b = Builder(graph.name)
     b.params = dict(graph.params)
     done: dict[Node, Node] = {}
@@ -31,7 +34,9 @@ def decompose(graph: Graph, features: Container[str] = ()) -> Graph:
             else:
                 inputs = tuple(done[i] for i in n.inputs)
                 entry = OPS.get(n.op)
-                how = None if entry is None or coded(n.op, [i.type for i in inputs], features) else entry.decompose
+                how = None
+                if entry is not None and not coded(n.op, [i.type for i in inputs], features):
+                    how = entry.narrow if entry.narrow is not None and NARROW in features else entry.decompose
                 new = how(b, inputs, n.attrs) if how is not None else None
                 if new is not None:
                     done[n] = expand(new)

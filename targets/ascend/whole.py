@@ -98,6 +98,8 @@ def is_word(e: Expr, h: Held) -> bool:
     if e.fn == "cast":
         a = e.operands[0]
         return a.dtype.is_float or is_word(a, h)
+    if e.fn == "ordinal":
+        return True
     if e.fn == "where":
         return e.dtype == I32 and computed(e.operands[0], h) and all(is_word(a, h) for a in e.operands[1:])
     if e.fn in SHIFTS:

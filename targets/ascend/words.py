@@ -69,6 +69,8 @@ def computed(v: VectorCore, e: Map, args: list[Operand], dying: list[Operand]) -
         d = chosen(v, args[0], args[1], args[2])
     elif e.fn in SHIFTS:
         d = _shifted(v, e, args)
+    elif e.fn == "ordinal":
+        d = _ordinal(v, args[0])
     else:
         xs = _alike(v, args)
         row = table()["words"][e.fn]
@@ -92,6 +94,15 @@ def _shifted(v: VectorCore, e: Map, args: list[Operand]) -> Operand:
     for t in temps:
         v.release(t)
     _free(v, [x], args)
+    return d
+
+
+def _ordinal(v: VectorCore, x: Operand) -> Operand:
+    """Where a float stands among all."""
+    d, *temps = (v.temporary(x.kind, x.lane, element=WORD) for _ in range(3))
+    v.v([f"ac_ordinal_f32({', '.join(o.name for o in (d, x, *temps))}, {v.g.elements(x.kind, x.lane)});"], (x,), d, *temps)
+    for t in temps:
+        v.release(t)
     return d
 
 

@@ -1,13 +1,18 @@
-"""Orders longer than 16 elements and of 64 bits where no unit sorts: ranks by pairs, printed for every type, right on the model."""
+"""Orders where no unit sorts or has integers of 64 bits: ranks by pairs, the first few of long rows in turn; for every type, right on the
+model."""
 
 from __future__ import annotations
 
 import random
+from math import isqrt
 
 import numpy as np
 import pytest
 
 import autocomp
+from autocomp.ir.ops.data import PAIRS
+from autocomp.ir.reference import evaluate
+from autocomp.ir.scalar import SCALAR
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
 from autocomp.simulate.simt_model import ModelExecutor, compile_model
 from tests.helpers.repeats import repeats
@@ -82,3 +87,70 @@ def test_long_integers_are_compared_by_their_halves():
     assert program.predicted < 1e-3  # 64 x 200 x 200 comparisons on scalar units take ten times as long
     plain = autocomp.optimize(graph, target="ascend:910b1", without=["ordering/pairs-of-long-integers*"])
     assert [c.kernel.opaque for c in plain.calls.calls if c.kernel.opaque] == ["topk"]
+
+
+SHORT, LONG_ROWS = (17, 60), (isqrt(6 * PAIRS), isqrt(6 * PAIRS) + 90)  # elements of rows that are ranked, and that are looked through
+
+
+def few(seed):
+    """The first few a type, of short rows by ranks, of long ones in turn."""
+    r = random.Random(seed)
+    out = {}
+    for k, dtype in enumerate(DTYPES):
+        shape = (r.randint(1, 4), r.randint(*(SHORT if k % 2 else LONG_ROWS)))
+        axis = int(r.random() < 0.7)
+        out[dtype] = (shape if axis else shape[::-1]), axis, r.choice([1, 2, r.randint(3, 6)]), r.random() < 0.5
+    return out
+
+
+@needs_compiler
+@pytest.mark.parametrize(("chip", "seed"), [("910b1", 21), ("310p", 22), ("910b1", 23), ("950pr", 24)])
+def test_the_first_few_of_all_types_are_found_by_words(chip, seed, tmp_path):
+    these = {d: c for d, c in few(seed).items() if d != "i64"}
+    program = autocomp.optimize(text(these), target=f"ascend:{chip}")
+    feed = {f"x_{d}": drawn(np.random.default_rng(seed), d, s, 0.4) for d, (s, _, _, _) in these.items()}
+    checked(AscendExecutor(program, tmp_path).run(feed), these, feed)
+
+
+@pytest.mark.parametrize(("shape", "k", "most"), [((2, 113), 6, 40e-6), ((64, 1000), 5, 100e-6), ((8, 4096), 4, 200e-6)])
+def test_the_first_few_take_no_integers_of_64_bits(shape, k, most):
+    """Keys of 64 bits are the scalar unit's: 65, 221 and 356 us."""
+    graph = f'graph g\ninput x: f32[{shape[0]}, {shape[1]}]\n%0 = topk(x, k={k}, axis=1, largest=True, part="values")\noutput y = %0\n'
+    assert autocomp.optimize(graph, target="ascend:910b1").predicted < most
+
+
+@needs_compiler
+@pytest.mark.parametrize("chip", ["910b1", "310p"])
+def test_places_of_floats_among_all(chip, tmp_path):
+    """Every exponent, both zeros, infinities and NaN of both signs."""
+    rng = np.random.default_rng(5)
+    bits = rng.integers(0, 2**32, 4096, dtype=np.uint32)
+    bits[:1024] = np.repeat(np.arange(512, dtype=np.uint32) << 23, 2) + np.tile(np.array([0, 1], np.uint32), 512)
+    x = rng.permutation(bits).view(np.float32).reshape(16, 256)
+    program = autocomp.optimize("graph g\ninput x: f32[16, 256]\n%0 = ordinal(x)\noutput y = %0\n", target=f"ascend:{chip}")
+    assert "ac_ordinal_f32" in program.kernels[0].source
+    np.testing.assert_array_equal(AscendExecutor(program, tmp_path).run({"x": x})["y"], SCALAR["ordinal"].numpy(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize(("chip", "seed"), [("ascend:910b1", 31), ("ascend:310p", 32), ("maca:c500", 33)])
+def test_places_of_extremes_of_all_types(chip, seed, tmp_path):
+    """Truth values have no extreme on any unit, and only floats are folded with their places on an NPU's."""
+    r, rng = random.Random(seed), np.random.default_rng(seed)
+    shapes = {d: (r.randint(1, 5), r.randint(9, 70)) for d in DTYPES}
+    lines = [f"input x_{d}: {d}[{m}, {n}]" for d, (m, n) in shapes.items()]
+    lines += [f"%{d} = reduce_arg{r.choice(['max', 'min'])}(x_{d}, axes=[{r.randint(0, 1)}], keepdims=False)" for d in shapes]
+    program = autocomp.optimize("\n".join(["graph g", *lines, *(f"output {d} = %{d}" for d in shapes), ""]), target=chip)
+    assert not any(c.kernel.by_reference for c in program.calls.calls)
+    feed = {f"x_{d}": drawn(rng, d, s, 0.4) for d, s in shapes.items()}
+    run = AscendExecutor(program, tmp_path) if "ascend" in chip else ModelExecutor(program, tmp_path, compile_model(tmp_path))
+    got = run.run(feed)
+    for name, want in evaluate(program.calls.source, feed).items():
+        np.testing.assert_array_equal(got[name], want, name)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "u8", "i8", "bool"])
+def test_places_of_extremes_of_long_rows_are_the_vector_units(dtype):
+    graph = f"graph g\ninput x: {dtype}[128, 1000]\n%0 = reduce_argmax(x, axes=[1], keepdims=False)\noutput y = %0\n"
+    for chip in ("910b1", "310p"):
+        assert not [k.schedule for k in autocomp.optimize(graph, target=f"ascend:{chip}").kernels if "scalar" in k.schedule]

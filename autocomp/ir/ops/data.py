@@ -13,7 +13,7 @@ from autocomp.ir.body import Comprehension, Const, Expr, Gather, Index, Inside, 
 from autocomp.ir.node import Attrs, Node
 from autocomp.ir.ops.pointwise import axes_of
 from autocomp.ir.ops.table import Op, register
-from autocomp.ir.types import BOOL, DTYPES, I64, SHORT_FLOATS, Dim, Sym, TensorType, dim_hint, widens
+from autocomp.ir.types import BOOL, DTYPES, I32, I64, SHORT_FLOATS, U32, Dim, Sym, TensorType, dim_hint, widens
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[np.ndarray, ...]
@@ -228,6 +228,7 @@ def _topk_reference(x: Arrays, a: Attrs, o: TensorType) -> np.ndarray:
 
 
 IN_TURN = 16  # of the largest elements, found one after the other
+PAIRS = 2**18  # of words, for each that is wanted, up to which all are compared at once: two launches a turn take about as long
 _LOW = 0x7FFFFFFF  # bits of a key that say where its element stood; above them any order of 32 bits or its negative fits
 
 
@@ -254,6 +255,45 @@ def _topk_decompose(b: Any, x: tuple[Node, ...], a: Attrs) -> Node | None:
     return index if a["part"] == "indices" else b.op("gather_elements", x[0], index, axis=axis)
 
 
+def _topk_of_words(b: Any, x: tuple[Node, ...], a: Attrs) -> Node | None:
+    """The same by words of 32 bits: the largest one, then its first place; of those behind both, in this order, the next one. Of a few
+    short rows the ranks."""
+    t, axis, k = x[0].type, a["axis"], a["k"]
+    n = t.shape[axis]
+    if isinstance(k, Sym) or not 1 <= k <= IN_TURN or t.dtype.bits > 32 or t.dtype == U32 or not isinstance(n, int) or not 1 < n <= _LOW:
+        return _topk_decompose(b, x, a)
+    v = b.op("as_stored", x[0]) if t.dtype in SHORT_FLOATS else x[0]
+    order = b.op("ordinal", v) if t.dtype.is_float else b.op("cast", v, to="i32")
+    if not a["largest"]:
+        order = b.op("bitnot", order)
+    at = b.op("iota", shape=[n if i == axis else 1 for i in range(t.rank)], axis=axis, dtype="i32")
+    if k > 1 and t.is_static and t.elements * n <= PAIRS * k:
+        index = _ranked(b, order, axis, k)
+        return index if a["part"] == "indices" else b.op("gather_elements", x[0], index, axis=axis)
+    behind, found = None, []
+    for _ in range(k):
+        left = order if behind is None else b.op("where", behind, order, b.const(-(1 << 31), I32))
+        best = b.op("reduce_max", left, axes=[axis], keepdims=True)
+        same = b.op("eq", order, best)
+        same = same if behind is None else b.op("and", behind, same)
+        found.append(b.op("reduce_min", b.op("where", same, at, b.const(_LOW, I32)), axes=[axis], keepdims=True))
+        behind = b.op("or", b.op("lt", order, best), b.op("and", b.op("eq", order, best), b.op("gt", at, found[-1])))
+    index = b.op("cast", b.op("concat", *found, axis=axis) if k > 1 else found[0], to="i64")
+    return index if a["part"] == "indices" else b.op("gather_elements", x[0], index, axis=axis)
+
+
+def _ranked(b: Any, order: Node, axis: int, k: int) -> Node:
+    """Places of the k largest words along an axis: a word's rank is how many are larger, or equal and stand before it."""
+    n, rank = order.type.shape[axis], order.type.rank + 1
+    by = lambda axis_, n_: b.op("iota", shape=[n_ if i == axis_ else 1 for i in range(rank)], axis=axis_, dtype="i32")
+    ahead = lambda v, at: b.op("reshape", v, shape=[*v.type.shape[:at], 1, *v.type.shape[at:]])
+    others, own, place = ahead(order, axis), ahead(order, axis + 1), by(axis + 1, n)
+    before = b.op("or", b.op("gt", others, own), b.op("and", b.op("eq", others, own), b.op("lt", place, by(axis, n))))
+    ranks = ahead(b.op("reduce_sum", b.op("cast", before, to="i32"), axes=[axis + 1], keepdims=False), axis)
+    held = b.op("where", b.op("eq", ranks, by(axis, k)), place, b.const(0, I32))
+    return b.op("cast", b.op("reduce_sum", held, axes=[axis + 1], keepdims=False), to="i64")  # type: ignore[no-any-return]
+
+
 register(
     Op(
         "topk",
@@ -261,6 +301,7 @@ register(
         _topk_infer,
         _topk_reference,
         decompose=_topk_decompose,
+        narrow=_topk_of_words,
         opaque=f"the order depends on the data (up to {IN_TURN} of numbers of at most 32 bits are found in turn)",
         attrs={"k": ..., "axis": ..., "largest": True, "part": "values"},
         doc="the k largest along axis, in order; k may be the axis's open size, which is all",

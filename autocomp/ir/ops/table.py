@@ -32,7 +32,8 @@ class Op:
     and the fallback.
     Exactly one of: comprehension (meaning over named axes), decompose (into other entries), opaque (the reason why it is
     data-dependent; it then runs through its reference); an opaque entry may have a decomposition too, which gives None for what it
-    does not cover. `commutes`: operands may be sorted.
+    does not cover. `narrow`: the decomposition that a chip gets whose units have no integers of 64 bits (feature `words_of_32_bits`).
+    `commutes`: operands may be sorted.
     `injective`: of one operand, which follows from the result and the attributes.
     `associative`: of many operands; neighbours may be taken together first, by the same op with the same attributes.
     `attrs`: name -> default, or `...` where it must be given.
@@ -44,6 +45,7 @@ class Op:
     reference: Reference
     comprehension: Callable[[tuple[TensorType, ...], Attrs, TensorType], Comprehension] | None = None
     decompose: Callable[[Maker, tuple[Node, ...], Attrs], Node | None] | None = None
+    narrow: Callable[[Maker, tuple[Node, ...], Attrs], Node | None] | None = None
     opaque: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     commutes: bool = False

@@ -476,3 +476,36 @@ AC_T ac_looked_up(const LocalTensor<T> &d, const LocalTensor<T> &x, const ac_i32
                   uint32_t apart) {
   for (uint32_t r = 0; r < rows; ++r) Gather(d[r * to], x[r * from], ac_bits(at[r * apart]), 0, n);
 }
+
+// Where floats stand among all: 0 for zeros of either sign, NaN last. t is 1 for NaN, u -1 for what is less than 0; no product or sum
+// leaves its type.
+AC_FN ac_ordinal_f32(const ac_i32 &d, const ac_f32 &x, const ac_i32 &t, const ac_i32 &u, uint32_t n) {
+  const ac_i32 bits = x.ReinterpretCast<int32_t>();
+  Duplicate(t, 0x7fffffff, n);
+  Mins(u, bits, 0, n);
+  AC_V;
+  ac_bitand_i32(d, bits, t, n);
+  Maxs(u, u, -1, n);
+  AC_V;
+  Adds(t, d, -0x7f800000, n);
+  AC_V;
+  Mins(d, d, 0x7f800000, n);
+  Maxs(t, t, 0, n);
+  AC_V;
+  Mins(t, t, 1, n);
+  AC_V;
+  Adds(t, t, -1, n);
+  AC_V;
+  Max(u, u, t, n);
+  AC_V;
+  Adds(t, t, 1, n);
+  Muls(u, u, 2, n);
+  AC_V;
+  Muls(t, t, 0x7fffff, n);
+  AC_V;
+  Adds(u, u, 1, n);
+  AC_V;
+  Mul(d, d, u, n);
+  AC_V;
+  Add(d, d, t, n);
+}
