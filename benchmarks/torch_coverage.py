@@ -39,7 +39,7 @@ EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 ULPS = 64.0  # of the largest element of a result
 NATURAL = 8.0  # times torch's own distance from float64
 # whose indices are any order of equal elements, unless they are asked to be stable
-ORDERS = ("sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian")
+ORDERS = ("sort", "argsort", "msort", "topk", "kthvalue", "median", "nanmedian", "mode")
 
 
 def operators(names: list[str]) -> list[Any]:
