@@ -14,7 +14,7 @@ from autocomp.cost.copies import WIDEST
 from autocomp.cost.demand import Demand
 from autocomp.cost.derived import constant
 from autocomp.cost.roofline import timer
-from autocomp.cost.tiles import WHOLE, Tile, padded, tile_of, turned
+from autocomp.cost.tiles import WHOLE, Tile, padded, tile_of, torn, turned
 from autocomp.cost.work import Cost, Work
 from autocomp.forks import kept_property
 from autocomp.ir.schedule import Schedule
@@ -179,7 +179,8 @@ class BlockModel:
             vector, copies = (self.d.packed, 0.0) if direct else (w.vector, t.copies)
             if t.shape and self.lanes:  # part of what lanes issue
                 copies = 0.0
-            work = Work(t.read, w.written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
+            written = w.written + torn(self.d, t, self.chip)
+            work = Work(t.read, written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
                         copies)  # fmt: skip
             roof = known.roofs[blocks] = timer(work, self.chip)
         return roof

@@ -73,7 +73,7 @@ class Demand:
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
     `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
     `masked`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written; `result`: bytes of the
-    largest element that is written."""
+    largest element that is written; `torn`: share of a product's rows of results that do not begin at a sector."""
 
     roles: Roles
     work: Work
@@ -104,6 +104,7 @@ class Demand:
     sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
     result: int = F32
+    torn: float = 0.0
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -172,7 +173,17 @@ def demand_of(k: Kernel) -> Demand:
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
                   steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, masked=x.masked,
                   bf16=(_elements(k.inputs, moved), _elements(k.outputs, moved)), folds=x.folds, sums=x.sums, rows=x.rows,
-                  result=max(a.type.dtype.bytes for a in k.outputs))  # fmt: skip
+                  result=max(a.type.dtype.bytes for a in k.outputs), torn=_torn(k, roles))  # fmt: skip
+
+
+def _torn(k: Kernel, roles: Roles) -> float:
+    """Share of a product's rows of results that do not begin at a sector of memory: of its only output, whose rows lie along its columns.
+    None of those that begin anywhere, whose stores are priced by themselves (`cost.schemes`)."""
+    if roles.form != "contract" or len(k.stores) != 1 or not roles.cols or not k.stores[0].index:
+        return 0.0
+    t, along = k.outputs[0].type, _neighbours(k.stores[0].index[-1], frozenset(x.name for x in k.axes))
+    whole = dim_hint(t.shape[-1]) * t.dtype.bytes % int(constant("copy_bytes")) == 0
+    return cut_rows(t) if whole and along and roles.cols[-1].name in along else 0.0
 
 
 def _elements(args: Iterable[Arg], moved: Mapping[str, float]) -> float:

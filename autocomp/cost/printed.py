@@ -21,10 +21,10 @@ from math import ceil, inf
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
 from autocomp.cost.issue import Issued, Phase
+from autocomp.cost.roofline import rewritten
 from autocomp.cost.work import Cost
 
 COUNTED = constant("counted")  # of a price in logarithms: the rest is the model of tiles
-PARTIAL = constant("partial_sectors")
 BY_SCHEDULER = ("fma", "integer", "special", "branch", "issue", "matrix unit")  # pipes of which each scheduler has its own
 
 
@@ -114,7 +114,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     # what a block reads once more comes from memory where the blocks that live at once have more than L2 holds
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
     main = chip.memories[0]
-    moved = w.read + w.written + twice + PARTIAL * w.partial * w.blocks
+    moved = w.read + w.written + twice + rewritten(w.partial * w.blocks, w.written, chip)
     terms = {n: x * each / chip.clock for n, x in pipes.items()} | {"l2": through * w.blocks / of["l2_reads"]}
     fullest = max(terms, key=lambda n: terms[n])
     known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: moved / main.bandwidth}

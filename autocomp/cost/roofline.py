@@ -14,6 +14,7 @@ from autocomp.cost.lanes import by_lanes
 from autocomp.cost.work import Cost, Work
 
 WAVE_ROWS = constant("warp_rows")
+PARTIAL, EVICTED = constant("partial_sectors"), constant("evicted_sectors")
 
 
 def time_of(work: Work, chip: Chip) -> Cost:
@@ -46,6 +47,13 @@ def timer(work: Work, chip: Chip) -> Callable[[float, float], Cost]:
         return _bound(_shared(parts) if "shared_units" in chip.features else parts, chip)
 
     return at
+
+
+def rewritten(parts: float, written: float, chip: Chip) -> float:
+    """Bytes that memory moves for `parts` bytes of sectors which blocks write in part, others the rest, among `written` bytes: those are
+    read before; of what the last cache does not hold until both are there memory makes one again for each."""
+    evicted = max(0.0, 1 - chip.memory("l2").capacity / written) if written else 0.0
+    return parts * (PARTIAL + EVICTED * evicted)
 
 
 def _bound(parts: list[tuple[str, float]], chip: Chip) -> Cost:

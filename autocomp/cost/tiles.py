@@ -8,11 +8,14 @@ from math import prod
 
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand, Operand, Piece
+from autocomp.cost.derived import constant
 from autocomp.cost.roles import power_of_two
+from autocomp.cost.roofline import rewritten
 from autocomp.ir.body import Axis
 from autocomp.quick import changed, quick
 
 WHOLE = 1 << 20  # elements of an axis that is whole
+SECTOR = int(constant("sector"))
 
 
 @quick
@@ -251,3 +254,13 @@ def _read_again(d: Demand, tile: Mapping[str, int], tiles: int, threads: int, el
     rate = lambda blocks: 1.0 if rows * min(1.0, blocks / tiles) > l2.capacity else chip.memories[0].bandwidth / l2.bandwidth
     waited = (d.roles.levels - 1) * any(map(cut, d.roles.depths))
     return rows * (waited * rate(at_once) + cut(d.roles.cols) * rate(chip.numbers["l2_rows"] * chip.cores))
+
+
+def torn(d: Demand, t: Tile, chip: Chip) -> float:
+    """Bytes that memory moves beside a product's results for sectors in which a tile's part of a row ends and the next one's begins."""
+    if not d.torn or not t.columns:
+        return 0.0
+    row = d.extent[d.roles.cols[-1].name]
+    across = -(-row // t.columns)
+    rows = d.work.written / (row * d.result)
+    return rewritten(2 * SECTOR * d.torn * rows * across, d.work.written, chip) if across > 1 else 0.0

@@ -135,3 +135,17 @@ def test_vectors_of_floats_leave_a_product_its_boxes_of_halves():
     chip = load_chip("h200")
     one, other = (estimate(autocomp.optimize(t, target="cuda:h200").calls.calls[0].kernel, s, chip).seconds for t in (halves, floats))
     assert other < 1.1 * one, (one, other)
+
+
+@pytest.mark.parametrize("columns, tile, measured", [
+    (672, (128, 128, 6), 125.3), (664, (128, 128, 6), 169.0), (664, (64, 256, 4), 129.0),
+])  # fmt: skip
+def test_parts_of_rows_that_end_within_a_sector(columns, tile, measured):
+    """213 products of 880 rows, depth 160: rows of 1328 bytes begin at a half of a sector, those of 1344 do not. Microseconds: H200,
+    2026-12-01."""
+    text = graph({"a": "bf16[213, 880, 160]", "b": f"bf16[213, {columns}, 160]"}, "%t = transpose(b, perm=[0, 2, 1])\n%0 = matmul(a, %t)")
+    kernel = autocomp.optimize(text, target="cuda:h200").calls.calls[0].kernel
+    rows, cols, stages = tile
+    s = Schedule.make({"i0": 1, "i1": rows, "i2": cols, "r0": 64}, stages=stages, roles="warp_specialise", workers=2, persistent=True,
+                      ping_pong=True, grouped=8, directives=LEAVES)  # fmt: skip
+    assert 0.85 < estimate(kernel, s, load_chip("h200")).seconds * 1e6 / measured < 1.25
