@@ -189,7 +189,7 @@ class BlockModel:
         """Matrix operations that a schedule's instructions make of a tile's, those of padded rows among them."""
         team = TEAM_ROWS * (1 if self.form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
-        return matrix * schemes.depth_left(s, self.chip, self.d, t)
+        return matrix * schemes.depth_left(s, self.chip, self.d)
 
     def _efficiency(self, s: Schedule, known: _Tiled, blocks: int, beside: int) -> float:
         """Share of the matrix rate that a schedule's blocks reach."""
@@ -221,6 +221,7 @@ class BlockModel:
     def _ring(self, s: Schedule, run: _Run, t: Tile, terms: dict[str, float]) -> None:
         """Adds what a product's ring of copies allows, a slot of which is filled once a latency, and what making factors takes."""
         steps = t.tiles * t.steps / run.at_once if s.stream_k else -(-run.waves // run.beside) * t.steps / s.cluster_split_k
+        steps *= schemes.steps_left(s, self.d)
         terms["latency"] = steps * _slot(s, self.chip, t, run.cost)
         if any(self.d.making) and s.roles == "single" and not self._by_lanes(s):
             terms["making factors"] = _making(s, self.chip, self.d, run.beside)
@@ -260,7 +261,7 @@ class BlockModel:
         tiles that are shared out."""
         chip, w, form, l2 = self.chip, self.d.work, self.d.roles.form, self.chip.memory("l2").bandwidth
         of = chip.numbers
-        near = t.near - t.common * (1 - 1 / pair)
+        near = (t.near - t.common * (1 - 1 / pair)) * schemes.steps_left(s, self.d)
         fresh = min(near, w.read / l2)  # what L2 holds reaches few cores faster
         few = max(1.0, l2 / of["core_near"] / blocks)
         near = (fresh * max(1.0, chip.cores / blocks) + (near - fresh) * few) * over

@@ -16,6 +16,7 @@ from autocomp.cost.windows import Windows, windows_of
 from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
 from autocomp.ir.body import Const, Contract, Expr, Load, Reduce, bound_axes, free_axes, postorder
+from autocomp.ir.dead_steps import endings, share_left
 from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left, turns_left
 from autocomp.ir.reach import share_read
@@ -73,7 +74,8 @@ class Demand:
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
     `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
     `masked`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written; `result`: bytes of the
-    largest element that is written; `torn`: share of a product's rows of results that do not begin at a sector."""
+    largest element that is written; `torn`: share of a product's rows of results that do not begin at a sector; `ending`: axes of the
+    depth at whose last steps a factor is zero in part of the grid, with what says where, and the part of their steps that is left."""
 
     roles: Roles
     work: Work
@@ -105,6 +107,7 @@ class Demand:
     rows: tuple[float, str] = (0.0, "")
     result: int = F32
     torn: float = 0.0
+    ending: tuple[tuple[frozenset[str], float], ...] = ()
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -173,7 +176,8 @@ def demand_of(k: Kernel) -> Demand:
                   looked_up=x.looked_up, making=x.making, in_order=k.in_order,
                   steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, masked=x.masked,
                   bf16=(_elements(k.inputs, moved), _elements(k.outputs, moved)), folds=x.folds, sums=x.sums, rows=x.rows,
-                  result=max(a.type.dtype.bytes for a in k.outputs), torn=_torn(k, roles))  # fmt: skip
+                  result=max(a.type.dtype.bytes for a in k.outputs), torn=_torn(k, roles),
+                  ending=_ending(nodes, roles, extent))  # fmt: skip
 
 
 def _torn(k: Kernel, roles: Roles) -> float:
@@ -184,6 +188,14 @@ def _torn(k: Kernel, roles: Roles) -> float:
     t, along = k.outputs[0].type, _neighbours(k.stores[0].index[-1], frozenset(x.name for x in k.axes))
     whole = dim_hint(t.shape[-1]) * t.dtype.bytes % int(constant("copy_bytes")) == 0
     return cut_rows(t) if whole and along and roles.cols[-1].name in along else 0.0
+
+
+def _ending(nodes: Sequence[Expr], roles: Roles, extent: Mapping[str, int]) -> tuple[tuple[frozenset[str], float], ...]:
+    """The axes of a product's depth that end sooner at some places (`ir.dead_steps`), and what is left of their steps in the mean."""
+    if roles.form != "contract":
+        return ()
+    found = endings(nodes, {a.name for a in roles.depth}, extent)
+    return tuple((g.names(), share_left(a, g, extent)) for a, g in found.items())
 
 
 def _elements(args: Iterable[Arg], moved: Mapping[str, float]) -> float:

@@ -10,17 +10,27 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from autocomp.cost.chip import Chip
 from autocomp.cost.demand import Demand
 from autocomp.cost.tiles import Tile
 from autocomp.ir.schedule import Schedule
 
 
-def depth_left(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
+def steps_left(s: Schedule, d: Demand) -> float:
+    """Of the steps in depth, the part that is made where some tiles end sooner and no other block or warpgroup counts their turns."""
+    if "skip_dead_steps" not in s.directives or s.roles != "warp_specialise" or s.stream_k or s.ping_pong or s.cluster > 1:
+        return 1.0
+    tile = dict(s.tile)
+    return prod(left for names, left in d.ending if all(tile.get(a) == 1 for a in names))
+
+
+def depth_left(s: Schedule, chip: Chip, d: Demand) -> float:
     """Of the products that whole steps make, the part that is made: a short last step ends with the depth."""
     (axis,) = d.roles.depth if len(d.roles.depth) == 1 else (None,)
     if "short_last_step" not in s.directives or axis is None or d.roles.form != "contract":
-        return 1.0
+        return steps_left(s, d)
     extent, step = d.extent[axis.name], dict(s.tile).get(axis.name, d.extent[axis.name])
     return -(-extent // chip.granule[2]) * chip.granule[2] / (-(-extent // step) * step) if extent % step else 1.0
 

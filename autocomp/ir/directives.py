@@ -49,6 +49,8 @@ _TABLE = (
     Directive("mma_zero_init", "the first matrix instruction of a tile overwrites its accumulator: no zeros are written before",
               families=("residual", "product")),
     Directive("short_last_step", "the last step in depth multiplies no more than there is", families=("residual", "product")),
+    Directive("skip_dead_steps", "steps in depth at which a factor is zero in all of a block's tile are not made",
+              families=("transposed_convolution",)),
     Directive("unroll_ring", "a loop over a ring's slots is unrolled so that slots are constants", families=("heads", "attention")),
     Directive("warpgroup_order", "warpgroups start a step's products one behind the other", families=("heads", "attention")),
     Directive("mma_row_sums", "sums of a product's first factor are a column of the product", families=("heads", "attention")),

@@ -23,6 +23,7 @@ from autocomp.ir.body import (
     Reduce,
     postorder,
 )
+from autocomp.ir.dead_steps import endings
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.masks import end_of
 from autocomp.ir.monoid_terms import term
@@ -40,7 +41,7 @@ from autocomp.tile.text import parse
 from autocomp.tile.unify import unify_axes
 from autocomp.tile.values import Scope, Values, values_of
 
-READ = ("one_load", "thread_partials")  # directives that decide what a tile program is
+READ = ("one_load", "skip_dead_steps", "thread_partials")  # directives that decide what a tile program is
 
 
 def derive(kernel: Kernel, schedule: Schedule, joined: bool = True, short: bool = False) -> TileProgram:
@@ -111,7 +112,7 @@ class Deriver(Values):
             self.scopes[-1].body.append(self.loop(again, last.body, back=self.backwards(again)))
         body = tuple(self.scopes[0].body)
         if self.grid:
-            order = [a for a in self.s.order if a in self.grid]
+            order = [a for a in self.s.order or self.longest_first() if a in self.grid]
             axes = tuple(order + [a for a in self.grid if a not in order])
             body = (Loop("grid", axes, body, self.grid_options()),)
         tile = tuple((a, t) for a, t in self.tile.items() if t is not None)
@@ -124,6 +125,15 @@ class Deriver(Values):
             tuple(self.bufs.values()),
             body,
         )
+
+    def longest_first(self) -> list[str]:
+        """Axes of the grid at whose later places products have fewer steps: the outermost, so that blocks that stay share out the long
+        tiles first and have each as many (directive `skip_dead_steps`)."""
+        if "skip_dead_steps" not in self.s.directives or self.s.roles != "warp_specialise":
+            return []
+        sizes = {a: e for a, e in self.extent.items() if isinstance(e, int) and self.tile.get(a) == 1}
+        ends = endings(postorder(*(st.value for st in self.k.stores)), self.reduced, sizes)
+        return [a for a in self.grid if any(a in g.names() for g in ends.values())]
 
     def grid_options(self) -> tuple[tuple[str, str], ...]:
         opts = []

@@ -18,6 +18,7 @@ from autocomp.targets.cuda.ping_pong import ping_pong
 from autocomp.targets.cuda.prefetch_constants import prefetch_constants
 from autocomp.targets.cuda.prefetch_epilogue import prefetch_epilogue
 from autocomp.targets.cuda.short_last_step import short_last_step
+from autocomp.targets.cuda.skip_dead_steps import skip_dead_steps
 from autocomp.targets.cuda.softmax_overlap import softmax_overlap
 from autocomp.targets.cuda.stream_k import stream_k
 from autocomp.targets.cuda.third_epilogue_stage import third_epilogue_stage
@@ -53,5 +54,6 @@ PASSES: tuple[Pass, ...] = (
     prefetch_epilogue,
     mma_zero_init,
     short_last_step,
+    skip_dead_steps,
     skip_masks,
 )

@@ -36,6 +36,7 @@ from autocomp.targets.cuda.multicast import pair
 from autocomp.targets.cuda.overlapped_loop import print_overlapped
 from autocomp.targets.cuda.prefetch_constants import PrefetchedConstants
 from autocomp.targets.cuda.producer import produce
+from autocomp.targets.cuda.skip_dead_steps import ends
 from autocomp.targets.cuda.softmax_overlap import Overlapped
 from autocomp.targets.cuda.stream_k import find_stream_k, mend, pieces
 from autocomp.targets.cuda.team_placer import TEAM, TeamPlacer, register_budget
@@ -51,6 +52,7 @@ from autocomp.targets.simt.thread_partials import defer, settle
 from autocomp.cost.chip import Chip
 from autocomp.errors import UnsupportedOp
 from autocomp.forks import kept_property
+from autocomp.ir.affine import Aff
 from autocomp.ir.schedule import Schedule
 from autocomp.tile.layout import Layout
 from autocomp.tile.plan import Agents, Barrier, Block, Box, ClusterBarrier, Done, Draft, Fence, Inbox, Line, Node, Order, Signal, Touch
@@ -97,6 +99,8 @@ class WarpSpecialisedPrinter(Printer):
         self.row_sums: Ones | None = None  # what the product of a loop being printed sums
         self.exp2_scores: Based | None = None  # how its scores come as exponents
         self.narrow = False  # the graph rounds its products to half types
+        self.ends: dict[Loop, tuple[tuple[str, Aff], ...]] = {}  # of loops in which some tiles have fewer steps along an axis
+        self.fewer: dict[str, str] = {}  # such an axis -> the variable with the steps of this tile
         self.numbers: dict[str, str] = {}  # of a ring whose loop is unrolled: its turn by the iteration's number
         self.turn_of = ""  # the number of the loop's turn being printed, where it may be the first one
         self.started = Draft()  # what all threads do before the roles part
@@ -120,6 +124,24 @@ class WarpSpecialisedPrinter(Printer):
         c = self.load_c
         own = c and n.queue == c.turn and (n.do == "arrive" or (c.halves and n.do == "wait"))
         return load_c.spelt(self, c, n) if c and own else queues.spelt(self, n)
+
+    def note(self, forms: list[tuple[str, Steps]]) -> None:
+        """Keeps the steps behind each pass, and which loops some tiles end sooner."""
+        super().note(forms)
+        self.ends = ends(self.forms[-1][1])
+
+    def count(self, axis: str) -> str:
+        """Tiles along an axis; of a loop that some tiles end sooner, those of this one."""
+        return self.fewer.get(axis) or super().count(axis)
+
+    def turns(self, loop: Loop) -> str:
+        """Iterations of a loop, in this tile."""
+        for axis, guard in self.ends.get(loop, ()):
+            name, rest = self.names.fresh(f"{axis}_steps"), guard - Aff.make([(axis, guard.coef(axis))], 0)
+            last = self.index(rest, lambda a: self.base.get(a, "0"))
+            self.put(f"const int {name} = ac_min({super().count(axis)}, ({last}) / {-guard.coef(axis)} + 1);")
+            self.fewer[axis] = name
+        return super().turns(loop)
 
     @kept_property
     def facts(self) -> Facts:
