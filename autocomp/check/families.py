@@ -333,6 +333,13 @@ def _depthwise(r: Random) -> tuple[Inputs, str]:
     return {"x": f"{dtype}[{n}, {side}, {side + 3}, {c}]", "w": f"{dtype}[{c}, 1, {w}, {w}]"}, lines
 
 
+def _transposed_convolution(r: Random) -> tuple[Inputs, str]:
+    """All places of a stride as one product; some have fewer taps than others. Channels innermost."""
+    n, side, c, o, w = r.choice((1, 2, 8)), r.choice((7, 14, 28)), r.choice((64, 128)), r.choice((24, 64)), r.choice((3, 4, 5))
+    return {"x": f"f16[{n}, {side}, {side + 1}, {c}]", "w": f"f16[{o}, {w}, {w}, {c}]"}, (
+        f'%0 = conv_spread(x, w, spread=[2, 2], lo=[{w // 2}, {w // 2}], hi=[{w // 2}, {w // 2}], dilations=[1, 1], layout="nhwc_ohwi")')
+
+
 def _joined(r: Random) -> tuple[Inputs, str]:
     """Parts of a tensor, or of several, behind one another."""
     m, n, dtype = r.choice((72, 1000)), r.choice((96, 130, 1024)), r.choice(("f16", "f32"))
@@ -407,6 +414,7 @@ FORMS: Mapping[Family, tuple[str, ...]] = {  # of the kernels that targets make 
     _quantised_rows: ("reduce", "map"), _functions_of_bytes: ("map",), _depthwise: ("contract", "reduce", "map"),
     _joined: ("map",), _line: ("map",), _column_variance: ("reduce", "map"), _chosen_sums: ("reduce", "map"),
     _scattered: ("reduce", "map"), _open_rows: ("reduce", "map"), _stencil: ("map",), _rows_of_stencils: ("map",),
+    _transposed_convolution: ("contract", "map"),
     _byte_convolution: ("contract", "map"), _few_channels: ("contract", "map"), _stem: ("contract", "chain", "map"),
 }  # fmt: skip
 FAMILIES: tuple[Family, ...] = tuple(FORMS)

@@ -112,7 +112,7 @@ class Deriver(Values):
             self.scopes[-1].body.append(self.loop(again, last.body, back=self.backwards(again)))
         body = tuple(self.scopes[0].body)
         if self.grid:
-            order = [a for a in self.s.order or self.longest_first() if a in self.grid]
+            order = [a for a in self.s.order or self.by_steps() if a in self.grid]
             axes = tuple(order + [a for a in self.grid if a not in order])
             body = (Loop("grid", axes, body, self.grid_options()),)
         tile = tuple((a, t) for a, t in self.tile.items() if t is not None)
@@ -126,9 +126,9 @@ class Deriver(Values):
             body,
         )
 
-    def longest_first(self) -> list[str]:
-        """Axes of the grid at whose later places products have fewer steps: the outermost, so that blocks that stay share out the long
-        tiles first and have each as many (directive `skip_dead_steps`)."""
+    def by_steps(self) -> list[str]:
+        """Axes of the grid that decide how many steps a tile's products have: the outermost, so that blocks that stay have as many long
+        tiles each, whatever their number (directive `skip_dead_steps`)."""
         if "skip_dead_steps" not in self.s.directives or self.s.roles != "warp_specialise":
             return []
         sizes = {a: e for a, e in self.extent.items() if isinstance(e, int) and self.tile.get(a) == 1}

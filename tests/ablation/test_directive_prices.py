@@ -71,10 +71,13 @@ TRIANGLE = graph({"x": "f32[2048, 1024]", "w": "f32[1024, 2048]"},
                  "%0 = matmul(x, w)\n%1 = iota(shape=[2048, 2048], axis=0)\n%2 = iota(shape=[2048, 2048], axis=1)\n%3 = ge(%2, %1)\n"
                  "%4 = where(%3, %0, const(0.0, f32))")  # fmt: skip
 SHORT = graph({"x": f"f16[{ROWS}, 57]"}, "%0 = pad(x, lo=[1, 2], hi=[3, 4], value=0)")
+PLACES = graph({"x": "f16[16, 56, 56, 128]", "w": "f16[72, 5, 5, 128]"}, "%0 = conv_spread(x, w, spread=[2, 2], lo=[2, 2], hi=[2, 2], "
+               'dilations=[1, 1], layout="nhwc_ohwi")')  # fmt: skip
 # directive -> (graph, chip); by the price of the schedule
 PRICED = {
     "tma_store": (GELU, "h200"), "interleave_epilogue": (GELU, "h200"), "third_epilogue_stage": (TALL, "h200"),
     "load_c": (RESIDUAL, "h200"), "prefetch_epilogue": (CUT, "h200"), "mma_zero_init": (GELU, "h200"), "short_last_step": (GELU, "h200"),
+    "skip_dead_steps": (PLACES, "h200"),
     "fused_scale": (SINGLE, "910b"), "handed_fractals": (SINGLE, "910b"), "half_scores": (HEADS, "910b"),
     "skip_masked_sums": (TRIANGLE, "h200"), "joined_rows": (SHORT, "310p"),
     "unroll_ring": (HEADS, "h200"), "warpgroup_order": (HEADS, "h200"), "mma_row_sums": (HEADS, "h200"), "exp2_scores": (HEADS, "h200"),

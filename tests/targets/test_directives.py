@@ -51,6 +51,8 @@ HALVES = graph({"x": "f16[72, 96]"},
 SCATTERED = graph({"at": "i32[1, 65, 1]", "u": "f32[1, 65, 300]"},
                   "%0 = iota(shape=[7, 1, 1], axis=0, dtype=\"i32\")\n%1 = eq(at, %0)\n%2 = where(%1, u, const(0.0, f32))\n"
                   "%3 = reduce_sum(%2, axes=[1])")  # fmt: skip
+PLACES = graph({"x": "f16[1, 9, 8, 64]", "w": "f16[24, 3, 3, 64]"}, "%0 = conv_spread(x, w, spread=[2, 2], lo=[1, 1], hi=[1, 1], "
+               'dilations=[1, 1], layout="nhwc_ohwi")')  # fmt: skip
 ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
 TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
 HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
@@ -90,6 +92,8 @@ KERNELS = {
     "a computed factor": (MAPPED, by_hand({"i0": 32, "i1": 32, "r0": 64}, stages=3, threads=64), 0),
     "a factor of bytes": (BYTES, by_hand({"i0": 16, "i1": 16, "r0": 256}, threads=64, instruction="direct"), 0),
     "sums thread by thread": (SUMS, by_hand({"i0": 64, "i1": 64, "r0": 32}, stages=2, threads=64), 0),
+    "places of a stride": (PLACES, by_hand({"i0": 8, "i1": 1, "i2": 8, "i3": 1, "i4": 24, "r0": 1, "r1": 1, "r2": 64},
+                                           **{**TEAM, "workers": 1}), 3),
     "rows in pieces": (ROWS, by_hand({"i0": 1, "r0": 512, "i1": 512}, threads=64), 0),
 }  # fmt: skip
 SUBSETS = 1  # of each kernel's directives, drawn

@@ -27,6 +27,9 @@ ADD = graph(LONG, "%0 = matmul(x, w)\n%1 = add(%0, r)")
 ODD = graph(LONG | {"r": "f16[136, 266]"}, "%0 = matmul(x, w)\n%1 = slice(r, starts=[0, 0], limits=[136, 264], steps=[1, 1])\n"
             "%2 = add(%0, %1)")  # fmt: skip
 GELU = graph({"x": "f16[264, 264]", "w": "f16[264, 264]"}, "%0 = matmul(x, w)\n%1 = gelu(%0)")
+PLACE = {"i0": 8, "i1": 1, "i2": 8, "i3": 1, "i4": 24, "r0": 1, "r1": 1, "r2": 64}
+PLACES = graph({"x": "f16[1, 9, 8, 64]", "w": "f16[24, 3, 3, 64]"}, "%0 = conv_spread(x, w, spread=[2, 2], lo=[1, 1], hi=[1, 1], "
+               'dilations=[1, 1], layout="nhwc_ohwi")')  # fmt: skip
 TURNED = graph({"x": "f16[72, 136]", "y": "f16[136, 72]"}, "%0 = transpose(x, perm=[1, 0])\n%1 = add(%0, y)")
 NORM = graph({"x": "f16[3, 2048]", "g": "f16[2048]", "b": "f16[2048]"}, "%0 = layer_norm(x, g, b, axes=[1])")
 SUMS = graph({"x": "f16[5, 3072]"}, "%0 = reduce_sum(x, axes=[1])")
@@ -154,6 +157,14 @@ CASES = {  # of each pass: graph, tile, the schedule's other fields, what is ask
     "short_last_step": (GELU, TILE, TEAM, (), """
      pipelined r0 stages=4
 +      | steps in depth of its last turn: 1
+       acc += mma in0_t, in1_t
+"""),
+    "skip_dead_steps": (PLACES, PLACE, TEAM | {"workers": 1}, (), """
+     pipelined r0, r1 stages=4
++      | r0 while i1 + -2*r0 + 1 >= 0, r1 while i3 + -2*r1 + 1 >= 0
+       send q0: in0_t, in1_t
+     pipelined r0, r1 stages=4
++      | r0 while i1 + -2*r0 + 1 >= 0, r1 while i3 + -2*r1 + 1 >= 0
        acc += mma in0_t, in1_t
 """),
     "ping_pong": (GELU, TILE, TEAM | {"ping_pong": True}, (), """
