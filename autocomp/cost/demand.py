@@ -8,7 +8,7 @@ from math import gcd, prod
 from typing import TypeGuard
 
 from autocomp.cost.chip import F32
-from autocomp.cost.copies import narrow_copies
+from autocomp.cost.copies import WIDEST, narrow_copies
 from autocomp.cost.derived import constant
 from autocomp.cost.operations import count
 from autocomp.cost.roles import Roles, roles_of
@@ -21,6 +21,8 @@ from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left, turns_left
 from autocomp.ir.reach import share_read
 from autocomp.ir.types import BF16, Sym, TensorType, dim_hint
+
+SECTOR = int(constant("sector"))
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,7 @@ def demand_of(k: Kernel) -> Demand:
     nodes = list(postorder(*(s.value for s in k.stores)))
     free = free_axes(tuple(s.value for s in k.stores))
     x = count(nodes, free, roles, [a.name for a in k.axes], extent)
-    sector = int(constant("sector"))
-    moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, sector)
+    moved = {a.name: a.type.bytes * share_read(nodes, a.name, a.type.shape, a.type.dtype.bytes, extent, SECTOR)
              for a in k.inputs} | {a.name: float(a.type.bytes) for a in k.outputs}
     read = sum(moved[a.name] for a in k.inputs)
     written = sum(float(a.type.bytes) for a in k.outputs)
@@ -186,7 +187,7 @@ def _torn(k: Kernel, roles: Roles) -> float:
     if roles.form != "contract" or len(k.stores) != 1 or not roles.cols or not k.stores[0].index:
         return 0.0
     t, along = k.outputs[0].type, _neighbours(k.stores[0].index[-1], frozenset(x.name for x in k.axes))
-    whole = dim_hint(t.shape[-1]) * t.dtype.bytes % int(constant("copy_bytes")) == 0
+    whole = dim_hint(t.shape[-1]) * t.dtype.bytes % WIDEST == 0
     return cut_rows(t) if whole and along and roles.cols[-1].name in along else 0.0
 
 
@@ -260,9 +261,8 @@ def steps_apart(index: Sequence[Aff], t: TensorType) -> tuple[tuple[str, int], .
 
 def cut_rows(t: TensorType) -> float:
     """Share of a tensor's rows that do not begin at a sector; one row alone begins where the tensor does."""
-    sector = int(constant("sector"))
     row = dim_hint(t.shape[-1]) if t.shape else 0
-    return 1 - gcd(row * t.dtype.bytes, sector) / sector if t.elements > row else 0.0
+    return 1 - gcd(row * t.dtype.bytes, SECTOR) / SECTOR if t.elements > row else 0.0
 
 
 def _neighbours(last: Aff, outputs: frozenset[str]) -> tuple[str, ...] | None:

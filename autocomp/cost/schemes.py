@@ -20,7 +20,7 @@ from autocomp.ir.schedule import Schedule
 
 def steps_left(s: Schedule, d: Demand) -> float:
     """Of the steps in depth, the part that is made where some tiles end sooner and no other block or warpgroup counts their turns."""
-    if "skip_dead_steps" not in s.directives or s.roles != "warp_specialise" or s.stream_k or s.ping_pong or s.cluster > 1:
+    if not d.ending or "skip_dead_steps" not in s.directives or s.roles != "warp_specialise" or s.stream_k or s.ping_pong or s.cluster > 1:
         return 1.0
     tile = dict(s.tile)
     return prod(left for names, left in d.ending if all(tile.get(a) == 1 for a in names))

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from math import prod
 
 from autocomp.cost.chip import Chip
-from autocomp.cost.demand import Demand, Operand, Piece
-from autocomp.cost.derived import constant
+from autocomp.cost.demand import SECTOR, Demand, Operand, Piece
 from autocomp.cost.roles import power_of_two
 from autocomp.cost.roofline import rewritten
 from autocomp.ir.body import Axis
 from autocomp.quick import changed, quick
 
 WHOLE = 1 << 20  # elements of an axis that is whole
-SECTOR = int(constant("sector"))
 
 
 @quick
