@@ -78,7 +78,7 @@ class BlockModel:
 
     def time(self, s: Schedule) -> Cost:
         """Seconds under a schedule."""
-        chip, d, form, known = self.chip, self.d, self.form, self._known(s)
+        chip, d, form, known = self.chip, self.d, self.form, self.known(s)
         t, run = known.tile, self._run(s, known)
         cost, start, roles = run.cost, run.start, s.roles == "warp_specialise"
         waiting = reductions.waiting(s, chip, d, t) if form == "reduce" else 0.0
@@ -108,7 +108,11 @@ class BlockModel:
         terms.pop(cost.bound, None)  # it is among the parts of the cost
         return Cost(seconds, bound, (*cost.parts, *terms.items(), ("start", start)))
 
-    def _known(self, s: Schedule) -> _Tiled:
+    def power(self, blocks: int) -> float:
+        """Part of the matrix units' time that power allows which idle cores leave."""
+        return max(1 / self.chip.numbers["top_clock"], min(1.0, blocks / self.chip.cores))
+
+    def known(self, s: Schedule) -> _Tiled:
         """What is known of a schedule's tile."""
         key = s.tile, s.roles, s.persistent, s.instruction, s.threads if self.form == "reduce" else 0
         known = self._tiles.get(key)
@@ -116,7 +120,7 @@ class BlockModel:
             known = self._tiles[key] = _Tiled(self._tile(s))
         return known
 
-    def _by_lanes(self, s: Schedule) -> bool:
+    def by_lanes(self, s: Schedule) -> bool:
         """Whether a schedule's products are multiplied by lanes."""
         return self.lanes and self.form == "contract" and s.roles == "single" and s.instruction != "direct"
 
@@ -142,7 +146,7 @@ class BlockModel:
             if s.instruction == "direct":
                 found = _direct_beside(s, self.chip, self.d, t)
             else:
-                held = self._piece(s, known)[1] if self._by_lanes(s) else self._sum_words * prod(t.shape[:2]) / s.threads
+                held = self._piece(s, known)[1] if self.by_lanes(s) else self._sum_words * prod(t.shape[:2]) / s.threads
                 found = _beside(s, self.chip, t, held)
             known.beside[mine] = found
         return found
@@ -157,20 +161,20 @@ class BlockModel:
         of, direct = chip.numbers, s.instruction == "direct"
         at_once = chip.cores * (_direct_beside(s, chip, d, t) if direct else s.resident)
         pair = s.cluster if s.cluster_split_k == 1 and form != "reduce" else 1
-        side_by_side = t.tiles // t.beside * -(-t.beside // pair) * pair if pair > 1 else t.tiles  # those without a tile take cores, too
-        blocks = -(-t.tiles // at_once) * at_once if s.stream_k else side_by_side * (s.cluster if form == "reduce" else s.cluster_split_k)
+        each = s.cluster if form == "reduce" else s.cluster_split_k
+        blocks = -(-t.tiles // at_once) * at_once if s.stream_k else side_by_side(t, pair) * each
         waves = -(-blocks // (_clusters(s, chip, d, t) * s.cluster_split_k if s.cluster_split_k > 1 else at_once))
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
         if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
-            more *= max(1 / of["top_clock"], min(1.0, blocks / chip.cores))
-        cost = self._roof(known, blocks, direct)(self._matrix(s, t) * more, self._efficiency(s, known, blocks, beside))
+            more *= self.power(blocks)
+        cost = self.roof(known, blocks, direct)(self.matrix(s, t) * more, self._efficiency(s, known, blocks, beside))
         start = of["block"] * (1 + of["overlap"] * min(waves - 1, 8)) + (of["cluster"] if pair > 1 and t.shape else 0.0)
         start += of["stay"] * s.persistent
         start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0
         near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
         return _Run(waves, at_once, beside, cost, near, start + behind)
 
-    def _roof(self, known: _Tiled, blocks: int, direct: bool) -> Callable[[float, float], Cost]:
+    def roof(self, known: _Tiled, blocks: int, direct: bool) -> Callable[[float, float], Cost]:
         """The units' time of a tile's work by matrix operations and the share of their rate."""
         roof = known.roofs.get(blocks)
         if roof is None:
@@ -185,7 +189,7 @@ class BlockModel:
             roof = known.roofs[blocks] = timer(work, self.chip)
         return roof
 
-    def _matrix(self, s: Schedule, t: Tile) -> float:
+    def matrix(self, s: Schedule, t: Tile) -> float:
         """Matrix operations that a schedule's instructions make of a tile's, those of padded rows among them."""
         team = TEAM_ROWS * (1 if self.form == "online" and _shares_rows(s, t) else 1 if s.ping_pong else s.workers)
         matrix = t.matrix * (-(-t.rows // team) * team / t.rows if t.rows >= TEAM_ROWS and s.roles == "warp_specialise" else 1.0)
@@ -198,8 +202,8 @@ class BlockModel:
             return 1.0 if s.roles == "warp_specialise" else chip.numbers["warp_matrix"]
         if not t.shape:
             return self.d.work.matrix_eff
-        if not self._by_lanes(s):
-            return _matrix_share(s, chip, self.d.work.matrix_dtype, self._narrow(s, t), beside)
+        if not self.by_lanes(s):
+            return matrix_share(s, chip, self.d.work.matrix_dtype, self.narrow(s, t), beside)
         piece, registers, share, hidden = self._piece(s, known)
         at = -(-blocks // chip.cores), beside
         if at not in hidden:
@@ -208,14 +212,20 @@ class BlockModel:
 
     def _piece(self, s: Schedule, known: _Tiled) -> tuple[tuple[int, int], int, float, dict[tuple[int, int], float]]:
         """A thread's part of a tile's results where lanes multiply."""
-        t, chip, mine = known.tile, self.chip, (s.threads, s.instruction)
+        t, mine = known.tile, (s.threads, s.instruction)
         found = known.pieces.get(mine)
         if found is None:
-            key = t.rows, t.columns, mine
-            if key not in self._pieces:
-                piece = lanes.piece(s, chip, t.rows, t.columns)
-                self._pieces[key] = piece, lanes.registers(self.d, piece), lanes.share(s, chip, self.d, t.rows, t.columns, piece)
-            found = known.pieces[mine] = (*self._pieces[key], {})
+            found = known.pieces[mine] = (*self.shared(s, t), {})
+        return found
+
+    def shared(self, s: Schedule, t: Tile) -> tuple[tuple[int, int], int, float]:
+        """A thread's part of a tile's results where lanes multiply, its registers, and the share of the rate that these allow."""
+        key = t.rows, t.columns, s.threads, s.instruction
+        found = self._pieces.get(key)
+        if found is None:
+            piece = lanes.piece(s, self.chip, t.rows, t.columns)
+            share = lanes.share(s, self.chip, self.d, t.rows, t.columns, piece)
+            found = self._pieces[key] = piece, lanes.registers(self.d, piece), share
         return found
 
     def _ring(self, s: Schedule, run: _Run, t: Tile, terms: dict[str, float]) -> None:
@@ -223,7 +233,7 @@ class BlockModel:
         steps = t.tiles * t.steps / run.at_once if s.stream_k else -(-run.waves // run.beside) * t.steps / s.cluster_split_k
         steps *= schemes.steps_left(s, self.d)
         terms["latency"] = steps * _slot(s, self.chip, t, run.cost)
-        if any(self.d.making) and s.roles == "single" and not self._by_lanes(s):
+        if any(self.d.making) and s.roles == "single" and not self.by_lanes(s):
             terms["making factors"] = _making(s, self.chip, self.d, run.beside)
 
     def _online(self, s: Schedule, run: _Run, t: Tile, terms: dict[str, float]) -> float:
@@ -252,8 +262,12 @@ class BlockModel:
         t = self._uneven.get(whole)
         if t is None:
             t = self._uneven[whole] = tile_of(self.d, tile, self.chip, patches, s.persistent, s.threads)
-        even = lanes.even(s, self.chip) if self._by_lanes(s) else lanes.UNIT if s.instruction == WIDE_SUMS else None
+        even = self.even(s)
         return padded(t, self.d, tile, self.chip, patches, even) if even else t
+
+    def even(self, s: Schedule) -> tuple[int, int] | None:
+        """What sides of a schedule's tile are multiples of, where they are not padded to powers of two."""
+        return lanes.even(s, self.chip) if self.by_lanes(s) else lanes.UNIT if s.instruction == WIDE_SUMS else None
 
     def _through_l2(self, s: Schedule, t: Tile, blocks: int, at_once: int, pair: int, over: float, beside: int,
                     cost: Cost) -> tuple[float, float]:  # fmt: skip
@@ -282,12 +296,17 @@ class BlockModel:
         """Whether what is read beside the factors varies along the rows."""
         return any(not o.factor and {a.name for a in self.d.roles.rows} & o.axes for o in self.d.operands)
 
-    def _narrow(self, s: Schedule, t: Tile) -> float:
+    def narrow(self, s: Schedule, t: Tile) -> float:
         """How many times as long products take where instructions have few columns; one warpgroup's rows take their place."""
         alone = s.workers == 1 or s.ping_pong
         turned = alone and t.columns == TEAM_ROWS < t.rows and t.rows % TEAM_ROWS == 0 and not self._beside_rows
         n = self.chip.numbers
         return n["turned_product"] if turned else n["narrow_product"] if t.columns <= TEAM_ROWS else 1.0
+
+
+def side_by_side(t: Tile, pair: int) -> int:
+    """Blocks of a grid of clusters: those without a tile take cores, too."""
+    return t.tiles // t.beside * -(-t.beside // pair) * pair if pair > 1 else t.tiles
 
 
 def _making(s: Schedule, chip: Chip, d: Demand, beside: int) -> float:
@@ -604,7 +623,7 @@ def _run_ahead(s: Schedule, chip: Chip, d: Demand) -> float:
     return of["held_bytes"] if _held_turn(s, d) and len(d.products) == 1 else of["under_way"]
 
 
-def _matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:
+def matrix_share(s: Schedule, chip: Chip, dtype: str, narrow: float, beside: int) -> float:
     """Share of the matrix rate that the instruction allows; single warps reach it where enough of them share a core."""
     of = chip.numbers
     if s.instruction == "direct":

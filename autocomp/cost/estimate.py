@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, prod
 
 from autocomp.cost.blocks import BlockModel
@@ -12,6 +12,7 @@ from autocomp.cost.cores import CoreModel
 from autocomp.cost.demand import Demand, Operand, demand_of
 from autocomp.cost.derived import constant
 from autocomp.cost.engines import Rows, engine_time, vector_time
+from autocomp.cost.floors import Floor
 from autocomp.cost.instructions import NONE, Instructions, Joined, asked_again, instructions_of, joined_rows, lines_with_steps, with_pads
 from autocomp.cost.pipes import places_time, row_ends, spilled
 from autocomp.cost.roofline import time_of
@@ -37,11 +38,23 @@ def estimate(k: Kernel, s: Schedule, chip: Chip, demand: Demand | None = None) -
     return pricer(demand or demand_of(k), chip, k)(s)
 
 
-def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Schedule], Cost]:
+@dataclass(frozen=True)
+class Pricer:
+    """Schedule -> its time. `least`: the seconds that it has at least, at a fraction of its cost, where something is known of them."""
+
+    time: Callable[[Schedule], Cost]
+    least: Callable[[Schedule], float] | None = None
+
+    def __call__(self, s: Schedule) -> Cost:
+        return self.time(s)
+
+
+def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Pricer:
     """Schedule -> its time, for many schedules of one kernel. `kernel`: where schedules may split its reduction."""
-    whole = _pricer(d, chip)
+    own = _pricer(d, chip)
     if kernel is None:
-        return whole
+        return own
+    whole, least = own.time, own.least
     if d.roles.scan is not None:
         fold, scan = whole, _scan_pricer(demand_of(as_statistic(kernel)), chip)
         whole = lambda s: scan(s) if s.scan else fold(s)
@@ -57,7 +70,10 @@ def pricer(d: Demand, chip: Chip, kernel: Kernel | None = None) -> Callable[[Sch
         all_tiles, some = whole, _masked_pricer(d, chip, guards)
         whole = lambda s: some(s) if "skip_masked_sums" in s.directives else all_tiles(s)
     split = _Split(kernel, chip)
-    return lambda s: split.time(s) if s.split else whole(s)
+    time = lambda s: split.time(s) if s.split else whole(s)
+    if least is None or whole is not own.time:  # schedules with some directives are priced as another kernel's
+        return Pricer(time)
+    return Pricer(time, lambda s: split.least(s) if s.split else least(s))
 
 
 def _masked_pricer(d: Demand, chip: Chip, guards: tuple[Aff, ...]) -> Callable[[Schedule], Cost]:
@@ -103,7 +119,7 @@ class _Split:
 
     def __init__(self, kernel: Kernel, chip: Chip) -> None:
         self.chip, self._parts = chip, Parts(kernel)
-        self._first: dict[str, Callable[[Schedule], Cost]] = {}
+        self._first: dict[str, Pricer] = {}
         self._join: dict[str, Demand] = {}
         self._last: dict[tuple[str, Schedule], Cost] = {}
         self._alone: dict[str, Cost] = {}  # of combinations without a schedule
@@ -115,9 +131,9 @@ class _Split:
         except UnsupportedOp:
             return Cost(inf, "parts", ())
         name = part.signature
-        if name not in self._first:
-            self._first[name], self._join[name] = _pricer(demand_of(part), self.chip), demand_of(join)
-        first = self._first[name](mine)
+        first = self._of(part).time(mine)
+        if name not in self._join:
+            self._join[name] = demand_of(join)
         if not s.join:
             if name not in self._alone:
                 self._alone[name] = time_of(self._join[name].work, self.chip)
@@ -130,8 +146,23 @@ class _Split:
         then = join_cost.seconds + (0.0 if s.join else self.chip.numbers["block"])
         return Cost(first.seconds + then, first.bound, (*first.parts, ("combination", then)))
 
+    def least(self, s: Schedule) -> float:
+        """Of the states alone."""
+        try:
+            part, mine, _ = self._parts.first(s)
+        except UnsupportedOp:
+            return inf
+        of = self._of(part)
+        return of.least(mine) if of.least else 0.0
 
-def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
+    def _of(self, part: Kernel) -> Pricer:
+        """The first piece's."""
+        if part.signature not in self._first:
+            self._first[part.signature] = _pricer(demand_of(part), self.chip)
+        return self._first[part.signature]
+
+
+def _pricer(d: Demand, chip: Chip) -> Pricer:
     inside = {x: n for x, n in d.extent.items() if x not in d.grid}
     if not all(inside.values()):  # a sum of nothing: its result is still stored, so it is priced as one of one element
         some = lambda axes: tuple(a if d.extent.get(a.name, 1) else Axis(a.name, 1) for a in axes)
@@ -141,10 +172,14 @@ def _pricer(d: Demand, chip: Chip) -> Callable[[Schedule], Cost]:
         models = {"": BlockModel(d, chip)}
         for word in chip.matrix:  # instructions that a schedule asks for by a type of factors that memory does not know
             models[word] = BlockModel(replace(d, work=d.work._replace(matrix_dtype=word)), chip, units=True)
-        return lambda s: models.get(s.instruction, models[""]).time(s)
+        time = lambda s: models.get(s.instruction, models[""]).time(s)
+        if d.roles.form != "contract":
+            return Pricer(time)
+        floors = {word: Floor(model) for word, model in models.items()}
+        return Pricer(time, lambda s: floors.get(s.instruction, floors[""]).least(s))
     if "shared_units" in chip.features:
-        return CoreModel(d, chip).time
-    return lambda s: _tiles_time(d, s, chip)
+        return Pricer(CoreModel(d, chip).time)
+    return Pricer(lambda s: _tiles_time(d, s, chip))
 
 
 def _tiles_time(d: Demand, s: Schedule, chip: Chip) -> Cost:

@@ -128,6 +128,13 @@ def hidden(s: Schedule, chip: Chip, d: Demand, piece: tuple[int, int], held: int
     return together * blocks * warps / (whole * turn + (max(shared(rest), of["last_round"] * turn) if rest else 0.0))
 
 
+def hidden_at_most(s: Schedule, chip: Chip, piece: tuple[int, int], blocks: int) -> float:
+    """As `hidden`, of however many beside each other: all at once, with registers for what is read next."""
+    of, warps = chip.numbers, s.threads / chip.lanes()
+    need = max(of["schedulers"], of["lane_warps"] * min(1.0, of["lane_results"] / (piece[0] * piece[1])))
+    return blocks * warps / max(-(-blocks * warps // of["schedulers"]) * of["schedulers"], need)
+
+
 def _shared_out(m: int, n: int, waves: int, down: int, across: int) -> tuple[int, int]:
     """Waves along rows and along columns: with the least padding, then the fewest reads."""
     ways = [(2**k, waves // 2**k) for k in range(waves.bit_length()) if waves % 2**k == 0]

@@ -61,7 +61,7 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         copies = tiles * roles.extent("depth") * (each[0] * m + each[1] * n)
         matrix *= _padding(d, tile, patches, even) * left
         rows = prod(_padded(d, roles.rows, tile, even[0]))
-        steps = prod(-(-extent[a.name] // tile.get(a.name, extent[a.name])) for a in roles.depth)
+        steps = _steps(d, tile)
         products = max(1.0, d.work.matrix / (2.0 * prod(roles.extent(x) for x in ("batch", "rows", "cols", "depth"))))
         turn = near / (tiles / chip.cores) / steps / products if patches else 0.0
         slot = _slot(shape, d, chip, patches, rows)
@@ -77,9 +77,31 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
         extra += _read_again(d, tile, tiles, threads, max(chunk.values(), default=1), chip) if not (stays or d.carries) else 0.0
     most = max((a.element * n for a, n in chunk.items()), default=1)
-    beside = max(1, -(-extent[d.grid[-2]] // max(1, tile.get(d.grid[-2], extent[d.grid[-2]])))) if len(d.grid) > 1 else 1
+    beside = _along(d, tile)
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
                  shape[1] if shape else 0, steps, turn, slot, left, longest, beside)  # fmt: skip
+
+
+def outline(d: Demand, tile: Mapping[str, int], patches: bool, even: tuple[int, int]) -> Tile:
+    """Of a contraction's tile what says how many operations it has, and where: tiles, sides, operations with padding; no bytes."""
+    left, longest = d.left(tile)
+    shape = d.size("rows", tile), d.size("cols", tile), d.size("depth", tile)
+    matrix = d.work.matrix * (_padding(d, tile, patches, even) * left)
+    return Tile(d.blocks(tile), shape, 0.0, 0.0, matrix, 0.0, 0.0, 1, 1, 1, prod(_padded(d, d.roles.rows, tile, even[0])), shape[1],
+                _steps(d, tile), left=left, longest=longest, beside=_along(d, tile))  # fmt: skip
+
+
+def _steps(d: Demand, tile: Mapping[str, int]) -> int:
+    """Steps in depth of a tile."""
+    return prod(-(-d.extent[a.name] // tile.get(a.name, d.extent[a.name])) for a in d.roles.depth)
+
+
+def _along(d: Demand, tile: Mapping[str, int]) -> int:
+    """Tiles along the last axis but one of the grid."""
+    if len(d.grid) < 2:
+        return 1
+    axis = d.grid[-2]
+    return max(1, -(-d.extent[axis] // max(1, tile.get(axis, d.extent[axis]))))
 
 
 def padded(t: Tile, d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool, even: tuple[int, int]) -> Tile:

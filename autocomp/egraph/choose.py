@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import accumulate, groupby, islice
-from math import prod
+from math import inf, prod
 from operator import mul
 from typing import Any
 
@@ -154,9 +154,10 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
     given = directives_of(kernel, demand.roles, rules, chip, options)
     found = _few(_candidates(kernel, demand.roles, made, chip, options, refused, trace, given))
     price, by_model = pricer(demand, chip, kernel), options.tile_heuristic == "model-driven"
-    priced = [(price(c.schedule), c) for c in found]
     others = elsewhere(kernel, chip, options.size_spread) if issued is None else []
-    ranked = _ranked(priced, by_model, others)
+    lazily = by_model and not others and price.least is not None
+    priced = Priced(found, price, price.least if lazily else None)
+    ranked = priced.ranked() if lazily else _ranked(priced.all(), by_model, others)
     counts = Counts(COUNTED)
     if issued is not None and by_model:
         ranked = recounted(kernel, demand, ranked, chip, issued, counts)
@@ -181,7 +182,7 @@ def _choose(kernel: Kernel, demand: Demand, made: Found, rules: RuleSet, chip: C
         best = replace(best, seconds=best.seconds * used_alone / with_all)
     next_best = (f"{_tiled(c.schedule)} ({c.rule}): {_priced(cost)}" for cost, c in islice(ranked, SHOWN))
     saved = lambda name: saves(kernel, chosen.schedule, name, price, chip, issued, demand.work.read)
-    return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), _made(priced),
+    return Choice(chosen.schedule, best, len(found) - before, chosen.rule, tuple(next_best), tuple(sorted(refused.items())), priced.made(),
                   tuple((name, by[name], name in chosen.schedule.directives, saved(name)) for name in asked))
 
 
@@ -219,15 +220,61 @@ def _priced(cost: Cost) -> str:
     return f"{cost.seconds * 1e6:.1f} us, {cost.bound}"
 
 
-def _made(priced: list[tuple[Cost, Candidate]]) -> tuple[tuple[str, int, str], ...]:
-    """(rule, schedules that it made, the cheapest of them) of every rule that made one."""
-    best: dict[str, tuple[Cost, Candidate]] = {}
-    count: dict[str, int] = {}
-    for cost, c in priced:
-        count[c.rule] = count.get(c.rule, 0) + 1
-        if c.rule not in best or cost.seconds < best[c.rule][0].seconds:
-            best[c.rule] = cost, c
-    return tuple((rule, count[rule], f"{_tiled(c.schedule)}: {_priced(cost)}") for rule, (cost, c) in sorted(best.items()))
+class Priced:
+    """Candidates and their prices, each computed once it is asked for. `least`: seconds that a schedule has at least; without it all are
+    priced."""
+
+    def __init__(self, found: Sequence[Candidate], price: Callable[[Schedule], Cost], least: Callable[[Schedule], float] | None) -> None:
+        self.found, self.price = found, price
+        self.least = [least(c.schedule) for c in found] if least else [0.0] * len(found)
+        self.costs: dict[int, Cost] = {}
+
+    def cost(self, n: int) -> Cost:
+        """Of candidate n."""
+        known = self.costs.get(n)
+        if known is None:
+            known = self.costs[n] = self.price(self.found[n].schedule)
+        return known
+
+    def all(self) -> list[tuple[Cost, Candidate]]:
+        """All of them, in their order."""
+        return [(self.cost(n), c) for n, c in enumerate(self.found)]
+
+    def ranked(self) -> Iterator[tuple[Cost, Candidate]]:
+        """As `_ranked` of all: a price is computed when no other is cheaper than the least that it may be."""
+        waits = [(x, False, n) for n, x in enumerate(self.least)]
+        heapify(waits)
+        while waits:
+            same: list[int] = []
+            while waits and (not same or waits[0][0] <= self.costs[same[0]].seconds):
+                _, known, n = heappop(waits)
+                if known:
+                    same.append(n)
+                else:
+                    heappush(waits, (self.cost(n).seconds, True, n))
+            one = len(same) == 1
+            yield from ((self.costs[n], self.found[n]) for n in (same if one else sorted(same, key=lambda n: str(self.found[n].schedule))))
+
+    def made(self) -> tuple[tuple[str, int, str], ...]:
+        """(rule, schedules that it made, the cheapest of them) of every rule that made one."""
+        by: dict[str, list[int]] = {}
+        for n, c in enumerate(self.found):
+            by.setdefault(c.rule, []).append(n)
+        return tuple((rule, len(mine), self._told(self._cheapest(mine))) for rule, mine in sorted(by.items()))
+
+    def _cheapest(self, mine: Sequence[int]) -> int:
+        """The first of the cheapest."""
+        best, at = inf, mine[0]
+        for n in sorted(mine, key=self.least.__getitem__):
+            if self.least[n] > best:
+                break
+            seconds = self.cost(n).seconds
+            if seconds < best or (seconds == best and n < at):
+                best, at = seconds, n
+        return at
+
+    def _told(self, n: int) -> str:
+        return f"{_tiled(self.found[n].schedule)}: {_priced(self.cost(n))}"
 
 
 def _ranked(priced: list[tuple[Cost, Candidate]], by_model: bool, others: Sequence[Callable[[Schedule], Cost]] = ()
