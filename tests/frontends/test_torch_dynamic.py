@@ -43,6 +43,7 @@ CASES = {
     "first and last": (lambda x: (x[:, 0], x[:, -1], x[:, -2], x[:, 2]), (2, 9), (6, 7, 33)),
     "rolled": (lambda x: (x.roll(3, 1), x.roll((2, -1), (1, 0)), x.roll(-20, 1)), (2, 9), (6, 7, 33)),
     "from behind": (lambda x: (x[:, 2 - x.shape[1] :] + 1, torch.arange(x.shape[1] - 1, -1, -1.0) * x[:, :1]), (2, 9), (6, 7, 33)),
+    "reduced at indices": (lambda x: x.index_reduce(1, torch.arange(x.shape[1]) % 3, x + 1, "amax"), (2, 9), (6, 7, 33)),
     "a table up to a size": (lambda x: x + torch.arange(40.0)[: x.shape[1]], (2, 9), (6, 7, 33)),
 }
 

@@ -194,8 +194,7 @@ def _index_reduce(c: Call, x: Node, dim: int, index: Node, source: Node, reduce:
         return _flat(c, x, lambda y, i, s: _index_reduce(c, y, 0, i, s, reduce, include_self=include_self), index, source)
     axis = axis_of(x, dim)
     source = source if source.type.rank else c.op("reshape", source, shape=(1,))
-    n = index.type.elements
-    index = c.op("reshape", c.cast(index, I64), shape=(n, *[1] * (x.type.rank - axis - 1)))
+    index = c.op("reshape", c.cast(index, I64), shape=(*(index.type.shape or (1,)), *[1] * (x.type.rank - axis - 1)))
     return _reduced(c, x, c.op("broadcast", index, shape=source.type.shape), source, axis, reduce, include_self)
 
 
