@@ -444,6 +444,24 @@ def test_a_module_that_holds_its_own_parameters_does_not_change_itself(module, x
         torch.testing.assert_close(g, w, rtol=1e-5, atol=1e-5)
 
 
+def test_parts_by_names_of_torch_s_own_graphs():
+    """torch decomposes a module's graph as a GraphModule, which has a `code` and a `graph` of its own."""
+
+    class Coded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("code", R(4))
+            self.graph, self.meta = nn.Parameter(R(4)), nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.meta(x * self.code + self.graph)
+
+    module, x = Coded().eval(), R(3, 4)
+    graph = load_torch(module, (x,))
+    (got,) = evaluate(graph, {"x": x.numpy()}).values()
+    np.testing.assert_allclose(got, module(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
 def test_what_torch_cannot_decompose_is_a_model_error(monkeypatch):
     exported = torch.export.export(Apply(torch.frac).eval(), (R(1, 2),))
     monkeypatch.setattr("autocomp.frontends.torch.exported._decompositions", lambda *_: lambda program: 1 / 0)

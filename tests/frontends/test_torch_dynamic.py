@@ -231,7 +231,7 @@ def test_windows_over_rows_that_repeat_at_both_ends():
     ends = lambda x: torch.cat([x[:, :1].repeat(1, 2, 1), x, x[:, -1:].repeat(1, 2, 1)], 1)
     module = Apply(lambda x: torch.nn.functional.avg_pool1d(ends(x).mT, 5, 1).mT).eval()
     exported = torch.export.export(module, (torch.randn(5, 14, 8),), dynamic_shapes=(({0: OPEN},),))
-    program = autocomp.optimize(exported, target="cpu")
+    program = autocomp.optimize(exported, target="cpu", max_schedules=1)  # which stages windows
     for n in (3, 7):
         compare(module, program, torch.randn(n, 14, 8))
 

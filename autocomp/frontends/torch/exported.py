@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -37,7 +37,7 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
     import torch
     from torch.utils._pytree import tree_map_only
 
-    name = type(module).__name__
+    name, module = type(module).__name__, _held(module)
     apart = tree_map_only(torch.Tensor, lambda x: x.detach(), (tuple(examples), dict(named or {})))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -66,6 +66,20 @@ def export(module: Any, examples: Sequence[Any], named: Mapping[str, Any] | None
             raise UnsupportedOp(f"the module changes itself: {_first_line(w.message).partition('. ')[0]}", where=name, hint=PURE)
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
     return program
+
+
+def _held(module: Any) -> Any:
+    """The module; where it has a parameter, a buffer or a part by a name of `torch.fx.GraphModule`'s own (`code`, `graph`, `meta`), which
+    is what torch decomposes, one that holds it."""
+    import torch
+
+    own = (name for named in (module._parameters, module._buffers, module._modules) for name in named)
+    if not any(hasattr(torch.fx.GraphModule, name) or name == "meta" for name in own):
+        return module
+    holder = torch.nn.Module().train(module.training)
+    holder.held = module
+    holder.forward = wraps(module.forward)(lambda *args, **named: module(*args, **named))
+    return holder
 
 
 def by_name(module: Any, examples: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
