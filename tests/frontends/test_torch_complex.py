@@ -140,6 +140,13 @@ def test_complex_inputs_and_results_are_refused() -> None:
         load_torch(Apply(lambda x: torch.tan(Z(x, x)).real).eval(), (R(3),))
 
 
+def test_transforms_of_open_sizes_are_refused_by_their_dimensions() -> None:
+    exported = torch.export.export(Apply(lambda x: torch.fft.ifft(torch.fft.fft(Z(x, x), dim=0), dim=1).real), (R(4, 6),),
+                                   dynamic_shapes=(({1: torch.export.Dim.AUTO},),))  # fmt: skip
+    with pytest.raises(UnsupportedOp, match=r"_fft_c2c: transforms dimensions \[1\]"):
+        load_torch(exported)
+
+
 def test_the_way_back_through_a_complex_number_of_python():
     x, y = (torch.tensor([0.5, -2.0], requires_grad=True) for _ in range(2))
     f = lambda i: ((1j * i) * (0.5 + 1j * i)).imag + (1j * i).imag

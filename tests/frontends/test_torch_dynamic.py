@@ -8,13 +8,15 @@ import pytest
 import autocomp
 from autocomp.errors import ModelError, UnsupportedOp
 from autocomp.ir.reference import evaluate
+from autocomp.ir.sizes import linear
+from autocomp.ir.types import Sym
 
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'autocomp[torch]')")
 from torch import nn  # noqa: E402
 
 from autocomp.frontends.torch.export import load_torch  # noqa: E402
 from autocomp.frontends.torch.guards import _classes, whole_quotient  # noqa: E402
-from autocomp.frontends.torch.sizes import without_common  # noqa: E402
+from autocomp.frontends.torch.sizes import Sizes, without_common  # noqa: E402
 from tests.helpers.torch_modules import Apply  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -371,6 +373,19 @@ def test_quotients_of_products_that_are_whole_for_all_sizes():
     assert whole_quotient(rows**2 + 1, rows) is None
     assert without_common(s**2, 2 * s) == FloorDiv(s, 2) and without_common(s * t + s, 4 * s) == FloorDiv(t + 1, 4)
     assert without_common(s, 2 * t) is None and without_common(rows * s, 2 * rows) is None
+
+
+def test_places_of_a_diagonal_are_as_many_as_its_rows():
+    """What torch has of a trace's gradient: steps of n + 1 in n * n elements."""
+    from sympy import Symbol
+    from torch.utils._sympy.functions import FloorDiv
+
+    n, least = Symbol("n", positive=True, integer=True), Sym("n", 2)
+    sizes = Sizes(None, lambda expr, size: least)
+    assert sizes.linear(FloorDiv(n**2 + 2 * n, n + 1), None, "") == linear(least)
+    for of in (n**2 + 5 * n, n**2 + n + 3):  # 4 less than rows of n + 1, which may be 3, and 3 more
+        with pytest.raises(UnsupportedOp, match="computed from symbols"):
+            sizes.linear(FloorDiv(of, n + 1), None, "")
 
 
 F = nn.functional

@@ -22,7 +22,8 @@ DIRECT = 64  # a length that is not taken apart
 
 @complex_row("_fft_c2c")
 def _complex(c: Call, x: Pair, dims: Sequence[int], norm: int, forward: bool) -> Pair:
-    return _scaled(c, _all(c, x, dims, -1 if forward else 1), _sizes(c, x, dims), norm)
+    sizes = _sizes(c, x, dims)
+    return _scaled(c, _all(c, x, dims, -1 if forward else 1), sizes, norm)
 
 
 @complex_row("_fft_r2c")

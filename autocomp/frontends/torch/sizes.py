@@ -99,13 +99,16 @@ class Sizes:
                             hint="sizes are sums of multiples of symbols and products, and sums divided by numbers")  # fmt: skip
 
     def _rounded(self, of: Any, by: Any, x: Any) -> Any:
-        """The quotient by a symbol of a multiple of it and a number that is less: h for `(h*w + w - 1) // w`. None on others."""
+        """The quotient by a symbol and a number of a multiple of them and a number that is less: h for `(h*w + w - 1) // w`, n for
+        `(n**2 + 2*n) // (n + 1)`, the places of a diagonal in a row. None on others."""
         from sympy import Function, div
 
-        if not by.is_symbol or of.atoms(Function) or not isinstance(d := self.symbol(by, x), Sym):
+        more, s = by.as_coeff_Add()
+        if not s.is_symbol or not more.is_Integer or of.atoms(Function) or not isinstance(d := self.symbol(s, x), Sym):
             return None
-        whole, rest = div(of, by, by)
-        return (whole if rest >= 0 else whole - 1) if rest.is_Integer and -d.lo <= rest < d.lo else None
+        whole, rest = div(of, by, s)
+        least = d.lo + int(more)
+        return (whole if rest >= 0 else whole - 1) if rest.is_Integer and -least <= rest < least else None
 
     def scalar(self, x: Any, where: str) -> Node:
         """As a scalar of i64, or f64 where torch has a float. Raises UnsupportedOp on what is no sum, product, quotient of sizes."""
