@@ -86,7 +86,7 @@ def _function(f: Function, form: Form) -> Iterator[str]:
     if template:
         yield f"template <{template}>"
     yield f"{'' if template else 'inline '}{f.row.get('returns', 'void')} {f.name}({given}) {{"  # what is inline is made in every build
-    for t in names if "types" in f.row else ():
+    for t in (*names, *own) if "types" in f.row else ():
         allowed = ", ".join(f.row["types"][t])
         yield f'  static_assert(model::one_of<{t}, {allowed}>, "{f.name} has no form for elements of this type");'
     for chip, lacks in f.row.get("lacks", {}).items():
@@ -101,8 +101,9 @@ def _function(f: Function, form: Form) -> Iterator[str]:
         allowed = " && ".join(f"cmpMode != CMPMODE::{m}" for m in modes)
         yield f'  if (std::is_same_v<T, {t}> && {allowed}) model::tell("{f.name}: a comparison that elements of this type lack");'
     for type_, n in form.arguments:
-        if type_.startswith("LocalTensor") and type_.endswith("]"):
-            yield f'  for (auto &x : {n}) model::aligned("{f.name}", "{n}", x.at, {align.get(n, fact("block"))});'
+        if type_.endswith("]"):
+            if n in align:
+                yield f'  for (auto x : {n}) model::aligned("{f.name}", "{n}", (const void *)x, {align[n]});'
         elif type_.startswith("LocalTensor"):
             yield f'  model::aligned("{f.name}", "{n}", {n}.at, {align.get(n, fact("block"))});'
         elif type_ in INTEGERS:

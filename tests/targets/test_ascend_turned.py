@@ -34,7 +34,8 @@ def test_transposes_of_odd_sizes_and_all_short_types(tmp_path):
 
 @pytest.mark.parametrize(("was", "by"), [("i % 2 * 8]", "(1 - i % 2) * 8]"), ("(c + i / 2) * to", "(c + i % 8) * to"),
                                          ("p.srcRepStride = one ? 0 : 1;", "p.srcRepStride = 1;"),
-                                         ("cols - c + 7 :", "cols - c :")])  # fmt: skip
+                                         ("cols - c + 7 :", "cols - c :"),
+                                         ("x[(r + i) * from + c].GetPhyAddr()", "x[(r + i) * from + c].GetPhyAddr() + 32")])  # fmt: skip
 def test_another_order_of_blocks_is_seen(was, by, tmp_path):
     edit = Edit(was, by)
     program = compiled()

@@ -613,11 +613,11 @@ AC_FN ac_scores_sum(const ac_f32 &l, const ac_f32 &by, const LocalTensor<half> &
 AC_T ac_turn(const LocalTensor<T> &d, const LocalTensor<T> &x, uint32_t rows, uint32_t cols, uint32_t from, uint32_t to) {
   for (uint32_t r = 0; r < rows; r += 16)
     for (uint32_t c = 0; c < cols; c += 1920) {
-      LocalTensor<T> in[16];
-      LocalTensor<T> out[16];
+      uint64_t in[16];
+      uint64_t out[16];
       for (uint32_t i = 0; i < 16; ++i) {
-        in[i] = x[(r + i) * from + c];
-        out[i] = d[(c + i / 2) * to + r + i % 2 * 8];
+        in[i] = (uint64_t)x[(r + i) * from + c].GetPhyAddr();
+        out[i] = (uint64_t)d[(c + i / 2) * to + r + i % 2 * 8].GetPhyAddr();
       }
       TransDataTo5HDParams p;
       p.repeatTimes = (cols - c < 1920 ? cols - c + 7 : 1920) / 8;

@@ -613,12 +613,12 @@ void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTen
   model::Gather(dst, src, srcOffset, uint32_t(srcBaseAddr), uint32_t(count));
 }
 template <typename T>
-void TransDataTo5HD(const LocalTensor<T> (&dstList)[16], const LocalTensor<T> (&srcList)[16], const TransDataTo5HDParams &nchwconvParams) {
+void TransDataTo5HD(uint64_t (&dstList)[16], uint64_t (&srcList)[16], const TransDataTo5HDParams &nchwconvParams) {
   static_assert(model::one_of<T, int8_t, uint8_t, int16_t, uint16_t, half, int32_t, uint32_t, float>, "TransDataTo5HD has no form for elements of this type");
   model::called = "TransDataTo5HD";
-  for (auto &x : dstList) model::aligned("TransDataTo5HD", "dstList", x.at, 32);
-  for (auto &x : srcList) model::aligned("TransDataTo5HD", "srcList", x.at, 32);
-  model::TransDataTo5HD(dstList, srcList, nchwconvParams);
+  for (auto x : dstList) model::aligned("TransDataTo5HD", "dstList", (const void *)x, 32);
+  for (auto x : srcList) model::aligned("TransDataTo5HD", "srcList", (const void *)x, 32);
+  model::TransDataTo5HD<T>(dstList, srcList, nchwconvParams);
 }
 template <typename T>
 void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &dataCopyParams, const DataCopyPadExtParams<T> &padParams) {

@@ -51,6 +51,7 @@ struct State : Core {  // what a core knows and holds
   std::map<int, Clock> flags;
   Uses uses;
   std::map<int, std::vector<uint8_t>> memory;
+  std::unordered_map<uint64_t, long> addresses;  // those that tensors gave -> bytes to the tensor's end
 };
 struct Group {
   std::mutex lock;
@@ -173,6 +174,12 @@ uint8_t *on_chip(TPosition p, uint32_t bytes) {
 bool lies_in(TPosition p, const void *at) {
   const std::vector<uint8_t> &m = state->memory[int(p)];
   return (const uint8_t *)at >= m.data() && (const uint8_t *)at < m.data() + m.size();
+}
+void gave(const void *at, long bytes) { state->addresses[uint64_t(at)] = bytes; }
+long given(uint64_t address) {
+  const auto found = state->addresses.find(address);
+  if (found == state->addresses.end()) stop("an address that no tensor gave");
+  return found->second;
 }
 const pipe_t *ends(HardEvent e) {
   using E = HardEvent;

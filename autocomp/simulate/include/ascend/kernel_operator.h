@@ -86,6 +86,8 @@ struct Step {  // of a call: a work on a pipe (`from` equals `to`), or a flag th
   pipe_t from, to;
 };
 inline long behind = 0;  // bytes behind each of them that may be read; more than 0: what fills its last block may be written
+void gave(const void *at, long bytes);  // a tensor's address, and what lies behind it
+long given(uint64_t address);           // that many
 inline const uint8_t *scratch = nullptr, *scratch_end = nullptr;
 void start(pipe_t p);
 void touch(pipe_t p, const void *at, long bytes, bool write); // a use by the work that `start` began
@@ -117,6 +119,10 @@ template <typename T> struct LocalTensor {
   T *at = nullptr;
   long left = 0;  // elements from here to the end
   LocalTensor operator[](uint32_t i) const { return {at + i, left - long(i)}; }
+  uint64_t GetPhyAddr() const {
+    model::gave(at, left * long(sizeof(T)));
+    return (uint64_t)at;
+  }
   template <typename U> LocalTensor<U> ReinterpretCast() const { return {(U *)at, left * long(sizeof(T)) / long(sizeof(U))}; }
   void SetValue(uint32_t i, T v) const {
     if (long(i) >= left) model::stop("a write behind the end of a tensor");
@@ -400,9 +406,10 @@ void Cast(const LocalTensor<D> &d, const LocalTensor<float> &s, RoundMode, uint6
     for (long i = 0; i < long(mask); ++i)
       d.at[r * p.dstRepStride * 16 + i / 16 * p.dstBlkStride * 16 + i % 16] = D(s.at[r * p.srcRepStride * 8 + i / 8 * p.srcBlkStride * 8 + i % 8]);
 }
+template <typename T> LocalTensor<T> tensor_at(uint64_t address) { return {(T *)address, given(address) / long(sizeof(T))}; }
 // 16 blocks of 8 elements a repeat -> 8 rows of 16, two blocks each. The strides of a single repeat are added too.
 template <typename T>
-void TransDataTo5HD(const LocalTensor<T> (&d)[16], const LocalTensor<T> (&s)[16], const TransDataTo5HDParams &p) {
+void TransDataTo5HD(const uint64_t (&d)[16], const uint64_t (&s)[16], const TransDataTo5HDParams &p) {
   static_assert(sizeof(T) == 4, "elements of 32 bits are modelled");
   model::start(PIPE_V);
   if (Event *e = at_work(PIPE_V)) e->amount = p.repeatTimes;
@@ -410,12 +417,12 @@ void TransDataTo5HD(const LocalTensor<T> (&d)[16], const LocalTensor<T> (&s)[16]
     const long at = p.repeatTimes == 1 ? 1 : r;
     T held[16][8];
     for (long i = 0; i < 16; ++i) {
-      const LocalTensor<T> from = s[i][at * p.srcRepStride * 8];
+      const LocalTensor<T> from = tensor_at<T>(s[i])[at * p.srcRepStride * 8];
       in(PIPE_V, from, 8);
       memcpy(held[i], from.at, 32);
     }
     for (long j = 0; j < 16; ++j) {
-      const LocalTensor<T> to = d[j][at * p.dstRepStride * 8];
+      const LocalTensor<T> to = tensor_at<T>(d[j])[at * p.dstRepStride * 8];
       out(PIPE_V, to, 8);
       for (long i = 0; i < 8; ++i) to.at[i] = held[j % 2 * 8 + i][j / 2];
     }
