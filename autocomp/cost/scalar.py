@@ -34,8 +34,8 @@ def scalar_time(d: Demand, chip: Chip) -> Cost:
 def product_seconds(work: Work, chip: Chip) -> float:
     """Seconds of a product's operations where no kernel of the cube unit is printed for it, so that scalar units multiply; 0 elsewhere: on
     cores whose L0A holds fractals by columns any, of types that the unit lacks, on cores of one kind those of other factors than halves or
-    of a depth that is no multiple of a fractal (`targets/ascend/coupled.py`)."""
-    one = "one_core_kind" in chip.features and (work.matrix_dtype != "f16" or work.k % chip.granule[2] > 0)
+    of a depth that is no multiple of a fractal, or with borders (`targets/ascend/coupled.py`)."""
+    one = "one_core_kind" in chip.features and (work.matrix_dtype != "f16" or work.k % chip.granule[2] > 0 or work.apart)
     lacks = f"no_products_of_{work.matrix_dtype}" in chip.features and "vector_cores" in chip.limits
     if not work.matrix or not (one or lacks or "l0a_by_columns" in chip.features):
         return 0.0

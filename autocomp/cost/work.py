@@ -21,6 +21,7 @@ class Work(NamedTuple):
     copies          copies of less than 16 bytes by which factors of contractions come to the unit (see `cost.copies`)
     tiles           independent units of work that can run at once (0: unknown)
     words           of the vector operations, sums, differences and products of integers of 32 bits
+    apart           a factor of the contraction does not lie in memory as a unit takes it: it is computed, has a border or a depth in pieces
     stays           bytes by which the cache is chosen that the traffic comes from (0: all that moves)
     """
 
@@ -39,6 +40,7 @@ class Work(NamedTuple):
     copies: float = 0.0
     stays: float = 0.0
     words: float = 0.0
+    apart: bool = False
 
 
 @quick

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 
@@ -15,10 +15,10 @@ from autocomp.cost.scalar import product_seconds
 from autocomp.cost.work import Work
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.factors import Factors, Moves, factors_of, prologue, repeats
-from autocomp.egraph.forms import Form
+from autocomp.egraph.forms import Access, Form
 from autocomp.egraph.held import Held
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
-from autocomp.ir.types import I32, dim_hint
+from autocomp.ir.types import I32, Dim, dim_hint
 from autocomp.quick import changed
 
 SCAN = 2**15  # elements of a row that one block scans: 32 of each of 1024 threads, as tiling/gpu-scan has it
@@ -47,7 +47,7 @@ class Prices:
         repeats = {"broadcast"} if self.chip.runs_blocks else set[str]()
         self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape and n.enode.op not in repeats)
         ops = lambda name: {n.id: n.enode.attrs for n in nodes if n.enode.op == name} if self._vectors else {}
-        self._borders = frozenset(ops("pad"))
+        self._borders, self._reshapes = frozenset(ops("pad")), frozenset(ops("reshape"))
         self._turned = frozenset(i for i, a in ops("transpose").items() if a["perm"][-1] != len(a["perm"]) - 1)
         self._uneven = 1.0 if self.chip.runs_blocks else self.chip.numbers["uneven_products"]  # blocks store what is even and skip the rest
         lane = self.chip.vector["f32"] / self.chip.cores / self.chip.clock * constant("lane_clocks")
@@ -126,6 +126,7 @@ class Prices:
         vector, special = (sum([of[i] * again.get(i, 1.0) for i in order] if again else [of[i] for i in order])
                            for of in (self._vector, self._special))  # fmt: skip
         matrix = most = copies = 0.0
+        apart = False
         m = k = 0
         lane, stride, dtype, whole = 1, 1, "f32", True
         online = any(s.nodes[i].form.kind == "online" for i in cut.heavy)  # its rows stay in registers
@@ -139,6 +140,7 @@ class Prices:
                 m *= repeats(s, s.nodes[i], picks)
                 lane, stride = f.lane_extent, f.lane_stride
             known = self._factors(s.nodes[i], picks)
+            apart = apart or self._not_as_it_lies(s.nodes[i], picks, known.inside - known.vanish)
             dtype, whole = known.dtype, whole and known.whole
             if f.mnk[1] == 1 and self.chip.runs_blocks:  # no element of the other factor is used twice
                 vector += f.matrix
@@ -177,8 +179,25 @@ class Prices:
             copies=copies,
             read_eff=self._read_share(cut, 0.9 if matrix else 0.6),
             # keys and values are as near to one body that reads both as to two that read one each: else two look cheaper in between
+            apart=apart,
             stays=float(max(self.sizes(cut).values())) if online else 0.0,
         )
+
+    def _not_as_it_lies(self, node: SubjectNode, picks: Mapping[int, SubjectNode], inside: Iterable[int]) -> bool:
+        """Whether a factor is computed, has a border, or an innermost axis that is a part of the depth and no whole fractals (a tap)."""
+        types = self.subject.types
+
+        def apart(x: int, a: Access | None) -> bool:
+            if a is None or a.side not in ("a", "b"):
+                return False
+            inner = _innermost(types[x].shape)
+            while x in picks and picks[x].id in self._reshapes:
+                x = picks[x].enode.children[0]
+            return bool(a.guard) or (inner in a.reduced and dim_hint(types[x].shape[_innermost(types[x].shape)]) % self.chip.granule[2] > 0)
+
+        made = [(i, self.subject.nodes[i].form) for i in inside]
+        return (any(i in self._borders or not f.view or any(a and a.guard for a in f.accesses) for i, f in made)
+                or any(map(apart, node.enode.children, node.form.accesses)))  # fmt: skip
 
     def _filled(self, rows: int) -> float:
         """Share of the matrix rate that so many rows leave: single waves compute fewer of them at once, at a rate of their own."""
@@ -261,3 +280,8 @@ class Prices:
 def padded(n: int, to: float) -> float:
     """n up to the next multiple."""
     return -(-n // to) * to
+
+
+def _innermost(shape: Sequence[Dim]) -> int:
+    """The last dimension of more than one element, else the last."""
+    return max((d for d, n in enumerate(shape) if n != 1), default=len(shape) - 1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 import autocomp
 from autocomp import deadline
+from autocomp.cost.scalar import SCALAR
 from autocomp.cost.work import Cost
 from autocomp.egraph import printable
 from autocomp.egraph.cut import Cut, Known
@@ -230,3 +232,20 @@ def test_covers_end_where_none_of_them_may_be_the_cheapest(chip, monkeypatch):
     counts.clear()
     every = autocomp.optimize(text, target=f"ascend:{chip}", cache=False)
     assert few + 4 <= len(counts) and program.predicted == every.predicted
+
+
+@pytest.mark.parametrize("seed", repeating([1, 2, 3], {2: "sizes", 3: "sizes"}))
+def test_a_convolution_that_scalar_units_would_sum_is_dear_in_the_first_cover(seed, monkeypatch):
+    """A core with both units multiplies factors as they lie in memory: no borders, no taps beside each other, nothing computed.
+    A cover that takes others for the cube unit's is refuted layer by layer, which a deadline ends."""
+    r = Random(seed)
+    channels, size, window = 16 * r.randint(2, 8), r.randint(9, 30), r.choice((3, 5))
+    attrs = f"strides=[1, 1], lo=[{window // 2}, 1], hi=[1, {window // 2}], dilations=[1, 1], groups=1"
+    lines = f"%0 = conv(x, w, {attrs})\n%1 = relu(%0)\n%2 = conv(%1, v, {attrs})\n%3 = relu(%2)"
+    shape = f"f16[{channels}, {channels}, {window}, {window}]"
+    for name in ("COVERS", "MORE", "KNOWN"):
+        monkeypatch.setattr(printable, name, int(name == "COVERS"))
+    program = autocomp.optimize(graph({"x": f"f16[1, {channels}, {size}, {size}]", "w": shape, "v": shape}, lines),
+                                target="ascend:310p", cache=False)  # fmt: skip
+    products = [k.schedule for k in program.kernels if "matmul" in k.name or "conv" in k.name]
+    assert products and not [s for s in products if SCALAR in s]
