@@ -13,7 +13,7 @@ from math import prod
 from autocomp.targets.simt.access import VECTOR_BYTES, access_width, contiguous_axis, nearest_axis, vector_width
 from autocomp.targets.simt.direct import place_direct
 from autocomp.targets.simt.peel_tail import peeled
-from autocomp.targets.simt.placed import WORD, Placement, Product, Shared, tile_of
+from autocomp.targets.simt.placed import WIDE, WORD, Placement, Product, Shared, tile_of
 from autocomp.targets.simt.strips import slid, strip_of
 
 from autocomp.cost.derived import constant
@@ -376,7 +376,9 @@ class Placer:
         reached = rows // size * max(size, layout.extent(last)) + (layout.extent(near) > across)  # threads of padding read too
         rows = self.out.padded(rows, across, vector, vector * buf.dtype.bytes)
         apart = layout.reg[0].count if layout.reg and (layout.reg[0].axis, layout.reg[0].stride) == (outer[0][0], 1) else 1
-        x = Shared(buf, outer, ((near, across),), rows, across, True, vector, 0, view, 1 if rows % apart else apart, False, vector)
+        dense = self.out.counted and vector * buf.dtype.bytes == WIDE  # a wave's asynchronous copies are one piece of shared memory
+        x = Shared(buf, outer, ((near, across),), rows, across, True, vector, 0, view, 1 if rows % apart else apart, dense,
+                   0 if dense else vector)  # fmt: skip
         self.out.staged[buf.name] = replace(x, offset=self.out.reserve(max(reached, rows) * x.row_bytes, ALIGN))
 
     def slid_along(self, t: Tensor) -> str:

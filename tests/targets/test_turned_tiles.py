@@ -37,6 +37,17 @@ def test_turned_tiles_compute_their_graph(body, target, model, tmp_path):
         program.verify()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_waves_asynchronous_copies_lie_side_by_side(seed, model, tmp_path):
+    """Rows of a few whole chunks of 16 bytes: MACA's builtin writes a wave's chunks as one piece, so that rows have no padding there."""
+    r = Random(seed)
+    rows, columns = 2 * r.randint(33, 125), r.choice((4, 8, 12))
+    program = autocomp.optimize(graph({"x": f"f32[{rows}, {columns}]"}, "%0 = transpose(x, perm=[1, 0])"), target="maca:c500")
+    assert any("ac_copy<16>" in s.text for s in program.printed.values())
+    program.executor = ModelExecutor(program, tmp_path, model)
+    program.verify()
+
+
 @pytest.mark.parametrize("body", BODIES)
 def test_every_copy_is_under_way_before_threads_meet(body):
     """In whichever order the operands stand; what comes straight to registers may not be moved behind the barrier."""
