@@ -11,6 +11,7 @@ FOLDER = "benchmarks.architectures"
 FILES = (
     "plain",
     "papers",
+    "memories",
     "torchvision_models",
     "timm_models",
     "decoders",
