@@ -260,6 +260,17 @@ def test_gradients_of_bags(mode, last, padding):
         load_torch(Apply(lambda t, g: both(t, g, True)[1]).eval(), (drawn(9, 2), drawn(4, 2)))
 
 
+@pytest.mark.parametrize("padding", [-1, 3])
+def test_gradients_of_weights_in_bags(padding):
+    index, offsets = torch.tensor([4, 1, 4, 0, 3, 3, 8, 3]), torch.tensor([0, 3, 3, 5])
+
+    def f(table, weights, g):
+        of_bag = aten._embedding_bag(table, index, offsets, False, 0, False, weights, False, padding)[1]
+        return aten._embedding_bag_per_sample_weights_backward(g, table, index, offsets, of_bag, 0, padding)
+
+    means_the_same(f, drawn(9, 2), drawn(8), drawn(4, 2), zeros=False)
+
+
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_gradients_of_margins(reduction):
     x, t = drawn(3, 5), torch.tensor([[0, 1, -1, 0, 2], [-1, 3, 3, 3, 3], [4, 3, 2, 1, 4]])

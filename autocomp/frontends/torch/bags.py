@@ -120,6 +120,19 @@ def _back(c: Call, grad: Node, index: Node, offsets: Node, _: Any, size: Node, l
     return index_put(c, zeros, [index], rows, True)
 
 
+@row("_embedding_bag_per_sample_weights_backward")
+def _weights_back(c: Call, grad: Node, table: Node, index: Node, offsets: Node, _: Any, mode: int, padding: int = -1) -> Node:
+    """The gradient of each index's weight: its row of the table times its bag's gradient; 0 for `padding`. Of sums alone."""
+    n = index.type.shape[0]
+    if mode != SUM or not isinstance(n, int) or not grad.type.is_static:
+        raise c.refuse(f"is the way back of weights of indices {index.type} in bags from {offsets.type}", "torch's own is one call")
+    rows = c.op("gather", grad, _bag_of(c, offsets, n, 0), axis=0)
+    total = c.op("reduce_sum", c.op("mul", rows, c.op("gather", table, index, axis=0)), axes=(1,), keepdims=False)
+    if padding < 0:
+        return total
+    return c.op("where", c.op("ne", c.cast(index, I64), c.b.const(padding, I64)), total, c.b.const(0, total.type.dtype))
+
+
 def _step(offsets: Node) -> Dim:
     """How many indices each bag has, where offsets are 0, k, 2*k, .. (bags that are the rows of a matrix); else 0."""
     x = _uncast(offsets)
