@@ -12,6 +12,8 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.sizes import larger, linear, size_of, smaller, total, with_computed
 from autocomp.ir.types import F32, Sym, TensorType
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 S, T = Sym("s", 2, 96), Sym("t", 1, 8)
 
 

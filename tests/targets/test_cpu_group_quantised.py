@@ -12,6 +12,8 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.node import Graph, Node
 from autocomp.ir.types import BF16, F16, F32, I8, U8, DType, TensorType
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 
 def product(rows: int, columns: int, depth: int, group: int, zeros: bool, dtype: DType, form: str) -> Graph:
     """x [rows, depth] by weights [columns, depth]: (q - zero) * scale, one zero and one scale for `group` elements of depth. `form`: two

@@ -11,7 +11,8 @@ import autocomp
 from autocomp.frontends.text import parse
 from autocomp.ir.reference import evaluate
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 POOL = "maxpool({}, window=[3, 3], strides=[2, 2], lo=[1, 1], hi=[1, 1], dilations=[1, 1], layout=\"nchw\")"
 
 

@@ -12,7 +12,8 @@ from autocomp.ir.builder import Builder
 from autocomp.ir.reference import evaluate
 from autocomp.ir.types import F32, F64, TensorType
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")
+pytestmark = [pytest.mark.usefixtures("quick_builds"),
+              pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler on PATH")]  # fmt: skip
 
 
 def reduction(op, shape, axes, dtype=F32):
