@@ -1,8 +1,9 @@
 """What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
-    tma_store             threads store runs of 16 bytes, each a line of its own in a core's clock, beside nothing; where rows begin
-                          anywhere parts of sectors, much slower. The cache passes them on beside the next tile's products (`passed_on`)
+    tma_store             threads store runs of eight results, each a line of its own in a core's clock, beside nothing (128 x 128 i32
+                          by i8 products 1.32 times too dear by their bytes, H200, 2026-12-01); where rows begin anywhere parts of
+                          sectors, much slower. The cache passes them on beside the next tile's products (`passed_on`)
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
     unroll_ring           a slot's address and its parity in each turn
@@ -45,7 +46,7 @@ def lost(s: Schedule, chip: Chip, d: Demand, t: Tile, waves: float) -> float:
     if product and _rows_anywhere(d, chip):  # parts of sectors leave, no box
         always = results * _stored(d, chip) / chip.clock
     elif _stores_itself(s, chip, d, t):  # no boxes: threads store, whatever is asked
-        always = results * out / of["copy_bytes"] / chip.clock
+        always = results / of["fragment_run"] / chip.clock
     elif product and "interleave_epilogue" not in has:
         seconds += leave
     elif product and s.persistent and "third_epilogue_stage" not in has:

@@ -26,25 +26,25 @@ from autocomp.ir.types import Dim
 
 def merge_axes(k: Kernel, digits: bool = True) -> Kernel:
     """The kernel with as few axes as its accesses allow (static extents only). `digits`: also outer axes that are a part of a dimension.
-    Not in products, whose windows are found by the axes of their taps; nor what walks one dimension there."""
+    Not in products, whose windows are found by the axes of their taps; nor reduced axes that walk one dimension there."""
     product = any(isinstance(e, Contract) for s in k.stores for e in postorder(s.value))
     digits = digits and not product
     while True:
-        step = next((m for pair in _pairs(k) if (m := _merged(k, *pair, digits, not product)) is not None), None)
+        step = next((m for pair, own in _pairs(k) if (m := _merged(k, *pair, digits, own or not product)) is not None), None)
         if step is None:
             return k
         k = step
 
 
-def _pairs(k: Kernel) -> Iterator[tuple[Axis, Axis]]:
-    """(outer, inner) neighbours of the domain and of each reduction."""
+def _pairs(k: Kernel) -> Iterator[tuple[tuple[Axis, Axis], bool]]:
+    """(outer, inner) neighbours of the domain and of each reduction; whether of the domain."""
     groups = [k.axes, *(e.axes for s in k.stores for e in postorder(s.value) if isinstance(e, (Reduce, Contract)))]
     seen: set[tuple[str, str]] = set()
-    for axes in groups:
+    for i, axes in enumerate(groups):
         for a, b in pairwise(axes):
             if isinstance(a.extent, int) and isinstance(b.extent, int) and (a.name, b.name) not in seen:
                 seen.add((a.name, b.name))
-                yield a, b
+                yield (a, b), i == 0
 
 
 def _merged(k: Kernel, a: Axis, b: Axis, digits: bool, within: bool) -> Kernel | None:
