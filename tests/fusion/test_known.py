@@ -8,7 +8,7 @@ import autocomp
 from autocomp.egraph.known import use_known
 from autocomp.egraph.merge import merge_axes
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Const, Inside, Load, Map, Reduce, postorder
+from autocomp.ir.body import Axis, Const, Contract, Inside, Load, Map, Reduce, postorder
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.types import F32, TensorType
 from tests.helpers.device_graphs import GRAPHS, graph
@@ -60,6 +60,7 @@ def test_one_element_more_keeps_the_guard(length, guard, left):
 
 def test_axes_merge_unless_a_guard_tells_them_apart():
     """x[a, b] over a:3 b:4 is one axis of 12, but not where only b < 3 is read."""
+
     def kernel_of(*guard: Aff) -> Kernel:
         index = (aff("a"), aff("b"))
         args = Arg("x", TensorType(F32, (3, 4))), Arg("y", TensorType(F32, (3, 4)))
@@ -92,6 +93,18 @@ def test_two_axes_that_walk_one_dimension_are_one(outer, inner, one):
     k = merge_axes(Kernel("k", "E", (Axis("i", 5), Axis("h", 9)), args[:1], args[1:], (Store("y", (place,), x),), "k"))
     assert [a.extent for a in k.axes] == ([45] if one else [5, 9])
     assert k.stores[0].index == ((aff("i") * inner,) if one else (place,))
+
+
+def test_columns_of_a_product_that_a_view_splits_are_one_axis():
+    """y[i, g, c] = sum over k of x[i, k] w[k, 6 g + c]: tiles need not end where a group of columns does. A window's taps stay apart."""
+    text = "graph g\ninput x: f32[40, 24]\nparam w: f32[24, 30] = random(1)\n%0 = matmul(x, w)\n%1 = reshape(%0, shape=[40, 5, 6])\noutput o = %1\n"
+    assert [a.extent for a in kernel(text).axes] == [40, 30]
+    window = (
+        "graph g\ninput x: f32[2, 8, 9, 16]\nparam w: f32[8, 3, 3, 16] = random(1)\n"
+        '%0 = conv(x, w, strides=[1, 1], lo=[0, 0], hi=[0, 0], dilations=[1, 1], groups=1, layout="nhwc_ohwi")\noutput o = %0\n'
+    )
+    (taps,) = parts(kernel(window), Contract)
+    assert [a.extent for a in taps.axes] == [3, 3, 16]
 
 
 def test_weights_that_become_a_matrix_are_one_run():
