@@ -14,6 +14,7 @@ from autocomp.tile.layout import Digit, Layout
 from autocomp.tile.program import Tensor, TileProgram, walk
 
 VECTOR_BYTES = 16  # of one access
+PREDICATES = 7  # conditions that a thread has registers for: P0 to P6 in what compilers print for sm_80 to sm_90
 
 
 def read_once(p: TileProgram, t: Tensor, tiles: Callable[[str], str]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from autocomp.targets.simt import copies, min_blocks, prefetch_factors, scans, thread_partials, trees, turned_store, wide_gathers
-from autocomp.targets.simt.access import nearest_axis
+from autocomp.targets.simt.access import PREDICATES, nearest_axis
 from autocomp.targets.simt.batch_copies import batch_copies
 from autocomp.targets.simt.capacity import pressure, registers_of
 from autocomp.targets.simt.coordinates import steps_once
@@ -43,7 +43,7 @@ from autocomp.ir.types import SHORT_FLOATS, dim_hint
 from autocomp.tile.instruction import Instruction
 from autocomp.tile.layout import Layout, weights
 from autocomp.tile.plan import Block, Cost, Turn
-from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram
+from autocomp.tile.program import Loop, Stmt, Tensor, TileProgram, walk
 from autocomp.tile.steps import Over, by, inside, stmt_of
 from autocomp.tile.synchronise import synchronise
 
@@ -73,6 +73,7 @@ class Counter(Printer):
         self.often = 1.0  # turns of the loops around
         self.overlap = 1.0
         self.loading = self.own_depth = False
+        self.mapped = all(s.op in ("copy", "map", "store") for s, _ in walk(p.body))
         self.asked_bytes = self.stored_bytes = self.partial_bytes = self.stored_lines = self.stored_parts = 0.0
         self.views: dict[str, dict[int, float]] = {}  # buffer -> by the loop around: bytes of sectors that a block reads
         self.around: list[Loop] = []
@@ -207,10 +208,13 @@ class Counter(Printer):
 
     def load(self, s: Stmt, t: Tensor) -> None:
         layout = self.place.layouts[s.dst]
-        self.access(layout, t, s.dst not in self.place.words and t.dtype in SHORT_FLOATS, part=share(self.place.strips.get(s.dst), layout))
+        short = s.dst not in self.place.words and t.dtype in SHORT_FLOATS
+        conditions = self.access(layout, t, short, part=share(self.place.strips.get(s.dst), layout))
         if not self.loading and s.dst not in self.asked:
             self.wait("load", 1 / self.overlap)
             self.loading = True
+        if self.mapped and conditions > PREDICATES:  # kept until what is stored under them
+            self.wait("load", ceil(conditions / PREDICATES) - 1)
         if s.dst in self.asked_late:
             self.wait("load", (min_blocks.waits(self.accesses(layout, t, s.dst)) - 1) / self.overlap)
         elif s.dst in self.carried:
@@ -246,9 +250,9 @@ class Counter(Printer):
         return min(e, tile_of(self.p, axis)) if axis in grid else e
 
     def access(self, layout: Layout, t: Tensor, converted: bool, store: bool = False, more: list[Any] | None = None,
-               part: float = 1.0, v: int = 0) -> None:  # fmt: skip
-        """Counts the accesses of a value's registers to a view. `part`: of them those that are made; `v`: elements of each, if not as wide
-        as they may be."""
+               part: float = 1.0, v: int = 0) -> float:  # fmt: skip
+        """Counts the accesses of a value's registers to a view; returns how many conditions they are under. `part`: of them those that are
+        made; `v`: elements of each, if not as wide as they may be."""
         x, costs = self.samples, table()
         v = v or self.vector(layout, t)
         r, each = x.registers(layout, v)
@@ -279,12 +283,14 @@ class Counter(Printer):
             self.asked_bytes += sectors * SECTOR * self.often
         if converted:
             self.spend(costs["casts"]["float"], number * v)
-        self.spend(costs["comparison"], sum(different for _, different in apart.values()) * each)  # those that are alike are one predicate
+        conditions = sum(different for _, different in apart.values()) * each  # those that are alike are one predicate
+        self.spend(costs["comparison"], conditions)
         self.spend({"integer": 1}, hoisted)
         self.spend(costs["address"], max(1.0, self.addresses(layout, t, number)))
         for atom in {a for i in t.index for a, _ in i.terms if not isinstance(a, str) and steps_once(a, dict(self.p.axes)) is not None}:
             different = prod(d.count for d in layout.reg if d.axis in atom.num.names())
             self.spend(costs["wrapped"], min(float(different), number))
+        return conditions
 
     def addresses(self, layout: Layout, t: Tensor, number: float) -> float:
         """Addresses that differ from one another by no constant: those of indices with floors of what a thread decides."""
