@@ -7,8 +7,8 @@ busiest  clocks that all blocks of a core take of its fullest pipe, or what L2 b
 lives    rounds of blocks that a core holds at once, times the clocks of one block, whose warps wait or keep a pipe busy in each phase
 beside   blocks that share a core: one alone waits, computes and stores while nothing else of its core is under way, but for its own loads
          and stores (`apart`, rounds_apart)
-memory   bytes, among them those that blocks read once more where the caches cannot hold them meanwhile, and sectors that two blocks write
-         in part
+memory   bytes, among them those that blocks read once more where the caches cannot hold them meanwhile, and sectors that two blocks, or
+         two warps of one, write in part
 
 All numbers are the chip's (`rates`), in clocks, bytes and ratios; one that its file does not give has a default made of others.
 """
@@ -114,7 +114,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     # what a block reads once more comes from memory where the blocks that live at once have more than L2 holds
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
     main = chip.memories[0]
-    moved = w.read + w.written + twice + rewritten(w.partial * w.blocks, w.written, chip)
+    moved = w.read + w.written + twice + rewritten(w.partial * w.blocks, w.written, chip) + _torn_by_warps(w, chip)
     terms = {n: x * each / chip.clock for n, x in pipes.items()} | {"l2": through * w.blocks / of["l2_reads"]}
     fullest = max(terms, key=lambda n: terms[n])
     known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: moved / main.bandwidth}
@@ -160,6 +160,14 @@ def _pipes(w: Issued, chip: Chip, r: Rates) -> dict[str, list[float]]:
         matrix = chip.matrix_rate(w.matrix_dtype) * share / (chip.cores * chip.clock)
         out["matrix unit"] = [p.matrix / matrix for p in w.phases]
     return out
+
+
+def _torn_by_warps(w: Issued, chip: Chip) -> float:
+    """Bytes that memory moves for sectors of which two warps of a block write a part each, one request after another: the later, the more
+    a thread stores; of what the last cache has let go until then, all of it from a line a thread on."""
+    own = min(w.written, max(0.0, w.stored * w.blocks - w.written))
+    evicted = max(0.0, 1 - chip.memory("l2").capacity / w.written) if own else 0.0
+    return chip.numbers["torn_by_warps"] * own * evicted * min(1.0, w.written / (w.blocks * w.threads * chip.memory("shared").line))
 
 
 def _brought(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:

@@ -50,6 +50,24 @@ def test_no_vector_is_cut_where_the_length_is_whole_or_the_rule_is_left_out():
     assert "if (i0_b + " in next(iter(odd.sources.values()))
 
 
+@pytest.mark.skipif(not COMPILER, reason="no C++ compiler (g++ or clang++)")
+@pytest.mark.parametrize("target", GPUS)
+@pytest.mark.parametrize(("dtype", "elements", "peeled"), [("f32", 1024, True), ("f16", 1024, True), ("f32", 512, False)])
+def test_rows_that_begin_anywhere_are_peeled_where_a_thread_has_more_elements_than_conditions(
+    target, dtype, elements, peeled, model, tmp_path
+):
+    """A channel's factor and rows of 2501: no vectors, and seven loads at a time where each is compared for itself."""
+    text = graph({"x": f"{dtype}[3, 5, 2501]", "y": f"{dtype}[5, 1]"}, "%out = mul(x, y)")
+    program = autocomp.optimize(
+        text, target=target, schedule={"mul": f"tile i0 1, i1 1, i2 {elements} | threads 128 | peel_tail"}, cache=False
+    )
+    (printed,) = program.sources.values()
+    assert (f"+ {elements} <= 2501)" in printed) == peeled and widths(printed) == {1}
+    program.executor = ModelExecutor(program, tmp_path, model)
+    x, y = (fresh.rng().standard_normal(s).astype({"f16": "f2", "f32": "f4"}[dtype]) for s in ((3, 5, 2501), (5, 1)))
+    np.testing.assert_allclose(program.run({"x": x, "y": y})["out"], x * y, rtol=1e-6)
+
+
 def test_lengths_that_only_a_call_knows_are_peeled(model, tmp_path):
     if not COMPILER:
         pytest.skip("no C++ compiler (g++ or clang++)")
