@@ -49,9 +49,9 @@ class Peeled(Scheme):
 
 
 def peeled(p: TileProgram, threads: int) -> frozenset[str]:
-    """The axis along which the large tensors of a map lie side by side, where its end would cut the vectors of the large ones and each thread
-    has a whole one, or more elements than a thread has conditions; the axis along which a scan goes on from turn to turn, where its end
-    cuts the last one; else none."""
+    """The axis along which the large tensors of a map lie side by side, where its end would cut their vectors and each thread has a whole
+    one, or more elements than a thread has conditions; the axis along which a scan goes on from turn to turn, where its end cuts the last
+    one; else none."""
     if turns := _turning(p):
         return turns
     if any(s.op not in ("copy", "map", "store") for s, _ in walk(p.body)):
