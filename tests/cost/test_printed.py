@@ -375,7 +375,7 @@ def test_one_element_is_counted(op):
 
 
 def test_sectors_that_two_warps_write_in_part_cost_more_the_more_a_thread_stores():
-    """4640 rows of 77841 f32 took 711 us by 4 stores of a thread, 866 by 32 (H200, 2026-12-01); rows of whole sectors as long either way."""
+    """4640 rows of 77841 f32 took 711 us by 4 stores of a thread, 866 by 32 (H200, 2026-12-01); rows of whole sectors no longer so."""
 
     def memory(width: int, tile: int) -> float:
         w = count(graph({"x": f"f32[58, 80, {width}]", "y": "f32[80, 1]"}, "%out = mul(x, y)"),

@@ -97,7 +97,7 @@ def test_two_axes_that_walk_one_dimension_are_one(outer, inner, one):
 
 def test_columns_of_a_product_that_a_view_splits_are_one_axis():
     """y[i, g, c] = sum over k of x[i, k] w[k, 6 g + c]: tiles need not end where a group of columns does. A window's taps stay apart."""
-    text = "graph g\ninput x: f32[40, 24]\nparam w: f32[24, 30] = random(1)\n%0 = matmul(x, w)\n%1 = reshape(%0, shape=[40, 5, 6])\noutput o = %1\n"
+    text = graph({"x": "f32[40, 24]", "w": "f32[24, 30]"}, "%0 = matmul(x, w)\n%out = reshape(%0, shape=[40, 5, 6])")
     assert [a.extent for a in kernel(text).axes] == [40, 30]
     window = (
         "graph g\ninput x: f32[2, 8, 9, 16]\nparam w: f32[8, 3, 3, 16] = random(1)\n"
