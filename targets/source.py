@@ -95,6 +95,7 @@ class KernelSource:
     takes memory or writes at indices; it returns a long, the bytes of a thread that were not there, -1 for an index outside, 0 where all
     was right (others return nothing).
     `applied`: the schedule's directives that took effect, in the order of `ir.directives`.
+    `threads`: of a CPU: "shared", a team's threads share its loops; "own": it makes a team of its own; "": the caller alone.
     """
 
     name: str
@@ -111,6 +112,7 @@ class KernelSource:
     packings: tuple[Packing, ...] = ()
     heap: bool = False
     applied: tuple[str, ...] = ()
+    threads: str = ""
 
 
 def comment(lines: Iterable[str]) -> str:

@@ -19,14 +19,24 @@ from autocomp.targets.source import KernelSource
 
 CTYPE = {name: f"{'' if d.kind == 'i' else 'u'}int{8 * d.bytes}_t" for name, d in DTYPES.items()} | {"f64": "double", "f32": "float"}
 THREADS = "autocomp_cpu_threads.h"
-RUN = """
+STEPS = """
+/* Calls *first .. stop-1 of a range that ends at last; *first is then the one behind the last that ran. */
+static long ac_steps(int *first, int stop, int last, void *const *t, const long *z, void *scratch) {
+  (void)last; (void)z; (void)scratch;
+  long lacks = 0;
+  int i = *first;
+  for (; i < stop && !lacks; i++) """
+RUN = """  default: break;
+  }
+  *first = i;
+  return lacks;
+}
 /* Run calls first .. last-1; t: pointers of tensors, z: values of size parameters, scratch: for recurrences, threads: of a team, 0 for
  * as many as OpenMP has for the caller. Safe from any thread where no two calls share t, scratch or the memory of what is written.
  * said: threads that were asked for, that ran, bytes of the smallest stack and those that kernels may need.
  * AC_FEWER: all ran, on fewer threads than asked for; AC_NO_STACK: nothing ran; AC_NO_MEMORY: call said[1] had not the said[0] bytes of
  * each of its said[2] threads, AC_OUTSIDE: an index of call said[1] lies outside of what it writes to; the results are none. */
 int ac_run(void *const *t, const long *z, void *scratch, int first, int last, int threads, long *said) {
-  (void)z; (void)scratch;
   const int before = omp_get_max_threads();
   const long room = ac_stack_left();
   if (room < AC_STACK) {
@@ -35,12 +45,26 @@ int ac_run(void *const *t, const long *z, void *scratch, int first, int last, in
     return AC_NO_STACK;
   }
   if (threads < 1) threads = before;
-  const int team = ac_team(threads);
+  const int team = ac_team_of(threads);
   omp_set_num_threads(team);
   long lacks = 0;
   int i = first;
-  for (; i < last && !lacks; i++) """
-END = """  default: break;
+  while (i < last && !lacks) {
+    const int until = ac_until[i] < last ? ac_until[i] : last;
+    if (team < 2 || until <= i) {
+      lacks = ac_steps(&i, team < 2 ? last : i + 1, last, t, z, scratch);
+      continue;
+    }
+    ac_team helpers;
+    ac_begin(&helpers, team);
+#pragma omp parallel num_threads(team)
+    if (omp_get_thread_num()) ac_help(&helpers, omp_get_thread_num());
+    else {
+      ac_mine = &helpers;
+      lacks = ac_steps(&i, until, last, t, z, scratch);
+      ac_mine = 0;
+      ac_end(&helpers);
+    }
   }
   omp_set_num_threads(before);
   if (lacks) {
@@ -105,20 +129,42 @@ def _plan(g: KernelGraph, s: Slots, sources: Mapping[str, KernelSource]) -> str:
         args = [at(a) for a in (*k.inputs, *k.outputs)] + [f"z[{symbols.index(x)}]" for x in k.sizes]
         args += ["scratch"] if k.scratch else []
         cases.append(f"  case {i}: {'lacks = ' if k.heap else ''}{k.entry}({', '.join(args)}); break;")
-    run = RUN.splitlines()
+    run = STEPS.splitlines()
+    lines += ["", "/* Of each call where those end that run while a team's helpers wait for their loops; no later than it: none do. */",
+              f"static const int ac_until[] = {{{', '.join(map(str, _until(g, sources)))}}};"]  # fmt: skip
     if g.loops:
         lines += steps.functions(g, s, symbols, cases)
         run[-1] = f"  long n;\n{run[-1]}switch (i) {{"
         rest = "  default: lacks = ac_call(i, 0, t, z, scratch); break;"
-        lines += ["", *run, *steps.cases(g, s, symbols), rest, "  }", *END.splitlines()[2:]]
+        lines += ["", *run, *steps.cases(g, s, symbols), rest, *RUN.splitlines()[1:]]
     else:
         run[-1] += "switch (i) {"
-        lines += ["", *run, *cases, *END.splitlines()]
+        lines += ["", *run, *cases, *RUN.splitlines()]
     if packed:
         lines += ["/* fill slot number i of the packed constants, once */", "void ac_pack(int i, void *const *t) {", "  switch (i) {"]
         lines += [f"  case {i}: {x.entry}(t[{s.index[x.tensor]}], t[{x.slot}]); break;" for i, x in enumerate(packed)]
         lines += ["  default: break;", "  }", "}", ""]
     return "\n".join(lines)
+
+
+def _until(g: KernelGraph, sources: Mapping[str, KernelSource]) -> list[int]:
+    """Of each call the end of the run of calls in front of which one team is made: from a kernel whose loops threads share to the last such
+    one before a kernel that makes a team of its own. 0 where none is."""
+    kinds = [sources[c.kernel.name].threads if c.kernel.name in sources else "" for c in g.calls]
+    units = [(i, i + 1) for i in range(len(kinds))]
+    for a, b in g.spans.values():  # a loop's calls run within one
+        units = sorted({*(u for u in units if not a <= u[0] < b), (a, b)})
+    until = [i + 1 if kind == "shared" else 0 for i, kind in enumerate(kinds)]
+    end = 0
+    for a, b in reversed(units):
+        inside = set(kinds[a:b])
+        if "own" in inside:
+            end = until[a] = 0
+        elif "shared" in inside:
+            end = until[a] = max(end, b)
+        else:
+            until[a] = 0
+    return until or [0]
 
 
 @dataclass(frozen=True)

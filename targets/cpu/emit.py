@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autocomp.targets.cpu.build import build
@@ -52,12 +52,12 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     inputs = tuple(dict.fromkeys(t.buffer for t in program.inputs))
     outputs = tuple(dict.fromkeys(t.buffer for t in program.outputs))
     pointer = {v.tensor: v.pointer for v in nest.views.values()}
-    args = []
+    args: list[tuple[str, str]] = []  # C type, name
     for tensors, const, buffers in ((program.inputs, "const ", inputs), (program.outputs, "", outputs)):
         for b in buffers:
             t = next(t for t in tensors if t.buffer == b)
-            args.append(f"{const}{CTYPE[t.dtype.name]} *restrict {pointer[t.name]}")
-    args += [f"long {s}" for s in nest.sizes]
+            args.append((f"{const}{CTYPE[t.dtype.name]} *", pointer[t.name]))
+    args += [("long ", s) for s in nest.sizes]
     printer = Printer(nest, tree, lanes, registers, options)
     body = printer.body()
     staged = bool(nest.buffers) or any(name == "words" for name, _, _ in printer.heap)
@@ -65,15 +65,36 @@ def emit(program: TileProgram, lanes: int, header: tuple[str, ...] = (), units: 
     text = [
         *(line for t, entries in nest.tables.items() for line in table_text(t, entries)),
         comment((*header, "", *show(program).splitlines())),
-        f"{'long' if printer.heap else 'void'} {name}({', '.join(args)}) {{",
-        *body,
-        "}",
+        *_function(name, args, printer, body),
     ]
     packs = _packings(nest, tree, name, lanes, registers)
     text = [line for _, lines in packs for line in lines] + text
     return KernelSource(program.name, "\n".join(text) + "\n", name, inputs, outputs, nest.sizes, ("autocomp_cpu.h",),
-                        packings=tuple(k for k, _ in packs), heap=bool(printer.heap),
+                        packings=tuple(k for k, _ in packs), heap=bool(printer.heap), threads="shared" if printer.tiled else "",
                         applied=tuple(d for d in directives if used.get(d)))  # fmt: skip
+
+
+def _function(name: str, args: Sequence[tuple[str, str]], printer: Printer, body: Sequence[str]) -> list[str]:
+    """The C function of a kernel; one whose tiles threads share is a loop over them, which each of a team calls (autocomp_cpu_share.h),
+    and the function that hands it out."""
+    restrict = lambda kind: f"{kind}restrict " if kind.endswith("*") else kind
+    head = f"{'long' if printer.heap else 'void'} {name}({', '.join(restrict(kind) + x for kind, x in args)}) {{"
+    if printer.tiled is None:
+        return [head, *body, "}"]
+    fields = " ".join(f"{kind}{x};" for kind, x in args)
+    return [
+        f"struct ac_of_{name} {{ {fields} long lacks; }};",
+        f"static void ac_loop_{name}(void *ac_kernel, ac_share *ac_from) {{",
+        f"  struct ac_of_{name} *const ac_k = ac_kernel;",
+        *(f"  {restrict(kind)}{'const ' if kind == 'long ' else ''}{x} = ac_k->{x};" for kind, x in args),
+        *body,
+        "}",
+        head,
+        f"  struct ac_of_{name} ac_k = {{{', '.join([x for _, x in args] + ['0'])}}};",
+        f"  ac_share_out(ac_loop_{name}, &ac_k, {printer.number_of_tiles(printer.tiled)});",
+        *(["  return ac_k.lacks;"] if printer.heap else []),
+        "}",
+    ]
 
 
 def _packings(nest: Nest, tree: list[Node], name: str, lanes: int, registers: int) -> list[tuple[Packing, list[str]]]:

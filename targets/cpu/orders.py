@@ -75,7 +75,8 @@ def print_order(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
         "}",
         "",
     ]
-    return KernelSource(kernel.name, "\n".join(text), name, ("in0",), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
+    return KernelSource(kernel.name, "\n".join(text), name, ("in0",), ("out0",), sizes, ("autocomp_cpu.h",), heap=True,
+                        threads="own")  # fmt: skip
 
 
 def _sorts(name: str, pair: str, key: str, k: int | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from autocomp.targets.cpu.contraction import aside_elements, copied_elements, panel_elements, print_contraction, word_elements
 from autocomp.targets.cpu.element_loops import takes_long
@@ -51,19 +52,15 @@ class Printer(Rows):
     # ---- the kernel
     def body(self) -> list[str]:
         self.heap = self._heap()
-        grid = len(self.tree) == 1 and isinstance(self.tree[0], Tiles) and self.tree[0].loop.kind == "grid"
+        if self.tiled is not None:
+            self._take_heap()
+            if self.heap:
+                self.w(f"if ({self._lacking()}) __atomic_store_n(&ac_k->lacks, {self._heap_bytes()}, __ATOMIC_RELAXED);")
+            self.shared_tiles(self.tiled)
+            self._give_heap()
+            return self.lines
         if self.heap:
             self.w("long ac_lacks = 0;")
-        if grid and self.parallel:
-            with self.block("#pragma omp parallel\n  "):
-                self._take_heap()
-                if self.heap:
-                    with self.block(f"if ({self._lacking()})"):
-                        self.w("#pragma omp atomic write")
-                        self.w(f"ac_lacks = {self._heap_bytes()};")
-                self.tiles(self.tree[0], omp=True)  # type: ignore[arg-type]
-                self._give_heap()
-        elif self.heap:
             self._take_heap()
             self.w(f"if ({self._lacking()}) ac_lacks = {self._heap_bytes()};")
             with self.block("else"):
@@ -203,10 +200,40 @@ class Printer(Rows):
             else:
                 self.w(f"{ctype} {self.in_rows(name)};")
 
-    def tiles(self, n: Tiles, omp: bool = False) -> None:
+    @property
+    def tiled(self) -> Tiles | None:
+        """The loop over tiles that threads share; None where one goes through the kernel alone."""
+        only = self.tree[0] if len(self.tree) == 1 else None
+        if not isinstance(only, Tiles) or only.loop.kind != "grid" or not self.parallel:
+            return None
+        return only if self.number_of_tiles(only) != "1" else None
+
+    def number_of_tiles(self, n: Tiles) -> str:
+        """C text of the number of a loop's tiles."""
+        counts = [self._tiles_along(a) for a in n.loop.axes]
+        whole = prod(c for c in counts if isinstance(c, int))
+        return "*".join([*(c for c in counts if isinstance(c, str)), *([str(whole)] if whole != 1 else [])]) or "1"
+
+    def _tiles_along(self, axis: str) -> int | str:
+        t, e = self.nest.tile[axis], self.nest.extent[axis]
+        return -(-e // t) if isinstance(e, int) else f"(({e} + {t - 1})/{t})" if t > 1 else f"({e})"
+
+    def shared_tiles(self, n: Tiles) -> None:
+        """The tiles that a thread takes, each by its number."""
+        with self.block("for (long ac_i; (ac_i = ac_take(ac_from)) >= 0;)"):
+            if self.heap:  # without them a thread goes through its share of the loop all the same: nobody else takes it
+                self.w(f"if ({self._lacking()}) continue;")
+            axes = n.loop.axes
+            for i, a in reversed(list(enumerate(axes))):
+                t, count = self.nest.tile[a], self._tiles_along(a)
+                number = "ac_i" if i == 0 else f"ac_i % {count}"
+                self.w(f"const long {self.base(a) if t != 1 else a} = {number}{f' * {t}' if t != 1 else ''};")
+                if i:
+                    self.w(f"ac_i /= {count};")
+            self.nodes(n.body, id(n))
+
+    def tiles(self, n: Tiles) -> None:
         axes = n.loop.axes
-        if omp:
-            self.w(f"#pragma omp for schedule(static){f' collapse({len(axes)})' if len(axes) > 1 else ''}")
         for a in axes:
             t, e = self.nest.tile[a], self.nest.extent[a]
             self.w(
@@ -215,8 +242,6 @@ class Printer(Rows):
                 else f"for (long {a} = 0; {a} < {e}; {a}++) {{"
             )
             self.depth += 1
-        if omp and self.heap:  # without them a thread goes through its share of the loop all the same, as OpenMP wants
-            self.w(f"if ({self._lacking()}) continue;")
         self.nodes(n.body, id(n))
         for _ in axes:
             self.depth -= 1

@@ -30,7 +30,8 @@ def print_scatter(kernel: Kernel, header: tuple[str, ...] = ()) -> KernelSource:
     body = [line.replace("WRITE", _written(x.dtype, how)).replace("OUTSIDE", outside) for line in body]
     head = f"long {name}({', '.join([*args, *(f'long {s}' for s in sizes)])}) {{"
     text = [comment(header), head, "  long said = 0;", *body, "  return said;", "}", ""]
-    return KernelSource(kernel.name, "\n".join(text), name, ("in0", "in1", "in2"), ("out0",), sizes, ("autocomp_cpu.h",), heap=True)
+    return KernelSource(kernel.name, "\n".join(text), name, ("in0", "in1", "in2"), ("out0",), sizes, ("autocomp_cpu.h",), heap=True,
+                        threads="own")  # fmt: skip
 
 
 def _tuples(kernel: Kernel) -> list[str]:

@@ -58,7 +58,7 @@ class CpuTarget:
         if recurrence_of(kernel) is not None:
             r = print_recurrence(kernel, schedule)
             inputs, outputs = tuple(a.name for a in kernel.inputs), tuple(a.name for a in kernel.outputs)
-            return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes)
+            return KernelSource(kernel.name, r.text, r.name, inputs, outputs, scratch=r.scratch_bytes, threads="own")
         return emit(derive(kernel, schedule, joined=False), self.lanes, header, registers=self.chip.registers.count, options=self.options,
                     directives=schedule.directives)  # fmt: skip
 

@@ -7,7 +7,6 @@
 #ifndef AUTOCOMP_CPU_H
 #define AUTOCOMP_CPU_H
 #include <math.h>
-#include <omp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include <arm_neon.h>
 #endif
 #include "autocomp_cpu_index.h"
+#include "autocomp_cpu_share.h"
 
 #define AC_BYTES (4 * AC_LANES)
 

@@ -2,7 +2,7 @@
  *
  * A team of OpenMP ends the process where the system gives it no more threads, and a kernel where a stack is too small for it: so both are
  * asked for before the first call of each calling thread. In a forked child the team of the thread that forked is a new one. */
-#include <omp.h>
+#include "autocomp_cpu_share.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static long ac_stack_left(void) {
 }
 
 /* the threads of a team of which `wanted` were asked for */
-static int ac_team(int wanted) {
+static int ac_team_of(int wanted) {
   if (wanted > ac_checked) { /* asking how many cores there are is a call of the system */
     int most = 4 * omp_get_num_procs();
     if (most < AC_MOST) most = AC_MOST;
