@@ -133,7 +133,7 @@ def test_tile_heuristic():
 
 
 @pytest.mark.parametrize(("text", "option", "value", "gone"), [
-    (BIG, "parallel_outer", False, "#pragma omp parallel"),
+    (BIG, "parallel_outer", False, "ac_share_out("),
     (BIG, "vectorize_inner", False, "vf_exp"),
     (GEMM, "vectorize_inner", False, "vf "),
     (TOTAL, "unroll_factor", 1, "_v1"),

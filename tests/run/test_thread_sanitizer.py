@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 
@@ -18,6 +19,7 @@ from autocomp.runtime.library import packings, symbols_of
 from autocomp.runtime.plan import size_of, slots
 from examples.models import bert
 from tests.helpers.c_driver import PLAIN, for_machine
+from tests.run.test_shared_loops import MAIN as MAIN_OF_LOOPS
 
 OPEN = """graph g
 dim n in 1..64
@@ -127,3 +129,15 @@ def test_calls_of_several_threads_share_nothing_that_is_written(races, graph, on
     assert program.slots.temporary
     said = races({**program.sources, "main.c": main_of(program, 13, one_arena)})
     assert ("data race" in said) == one_arena, said[:3000]
+
+
+def test_helpers_of_a_shared_loop_race_with_nobody(races):
+    """Threads of ours in place of OpenMP's. They race where who calls does not wait for tiles that have been begun."""
+    header = files("autocomp.targets.cpu").joinpath("include", "autocomp_cpu_share.h").read_text()
+    waits = "for (long waited = 0; __atomic_load_n(&t->inside, __ATOMIC_SEQ_CST);) ac_pause(&waited);"
+    main = MAIN_OF_LOOPS.replace("atoi(argv[1])", "4").replace("atoi(argv[2])", "3")
+    main = main.replace("LOOPS = 3000, SLOW = 0", "LOOPS = 10, SLOW = 1")
+    written = lambda text: main.replace('#include "autocomp_cpu_share.h"', text)
+    assert waits in header
+    assert "data race" not in races({"main.c": written(header)})
+    assert "data race" in races({"main.c": written(header.replace(waits, ""))})

@@ -243,7 +243,7 @@ def test_windows_are_shared_by_the_cores():
     x = b.input("x", TensorType(F32, (1, 64, 112, 112)))
     b.output("y", b.op("maxpool", x, window=(3, 3), strides=(2, 2), lo=(1, 1), hi=(1, 1), dilations=(1, 1)))
     program = autocomp.optimize(b.graph())
-    assert "#pragma omp for" in program.source() and program.kernels[0].schedule != "one tile"
+    assert "ac_share_out(" in program.source() and program.kernels[0].schedule != "one tile"
 
 
 def test_no_address_names_a_loop_that_has_not_begun():
