@@ -114,7 +114,7 @@ def _slots_waiting(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
 
 def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     """Seconds that blocks wait for each other in clusters, once a row for each of its folds, and begin turns over pieces of kept rows. Rows
-    in registers leave a core room for few blocks."""
+    in registers leave a core room for few blocks. Blocks of a larger cluster begin and end further apart, where they do not stay."""
     of = chip.numbers
     if s.cluster == 1 and not s.persistent:
         return 0.0
@@ -122,4 +122,5 @@ def meetings(s: Schedule, chip: Chip, d: Demand, t: Tile) -> float:
     resident = s.resident if s.persistent else chip.registers.count // (s.threads * registers)
     at_once = chip.clusters(s.cluster) * max(1.0, resident)
     meet = len(d.roles.depths) * of["meet"] if s.cluster > 1 else 0.0
-    return -(-t.tiles // at_once) * (meet + (2 * t.chunks * of["piece_clocks"] / chip.clock if s.persistent else 0.0))
+    apart = 0.0 if s.persistent else (s.cluster.bit_length() - 1) * of["further_apart"]
+    return apart + -(-t.tiles // at_once) * (meet + (2 * t.chunks * of["piece_clocks"] / chip.clock if s.persistent else 0.0))

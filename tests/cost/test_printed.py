@@ -18,9 +18,12 @@ from autocomp.targets.simt.phases import Phases
 import autocomp
 from autocomp import pipeline
 from autocomp.cost.chip import shipped
+from autocomp.cost.demand import demand_of
 from autocomp.cost.estimate import estimate
 from autocomp.cost.issue import Issued, Phase
 from autocomp.cost.printed import COUNTED, corrected, resident, time
+from autocomp.cost.reductions import meetings
+from autocomp.cost.tiles import tile_of
 from autocomp.cost.work import Cost
 from autocomp.egraph.choose import candidates, choose_schedule
 from autocomp.errors import DoesNotFit, UnsupportedOp
@@ -393,3 +396,16 @@ def test_a_map_whose_elements_are_compared_one_by_one_waits_for_seven_at_a_time(
         w = count(text, Schedule(tile=(("i0", 1), ("i1", 1), ("i2", tile)), threads=128, directives=more))
         waits[tile, bool(more)] = sum(p.turns * p.waits.get("load", 0.0) for p in w.phases)
     assert waits[4096, False] == waits[4096, True] + 4 and waits[512, False] == waits[4096, True]
+
+
+def test_blocks_of_larger_clusters_begin_further_apart():
+    """206 rows of 24192 f32: their sums took 11.3 us by a block each, 12.4, 12.7 and 13.9 by 2, 4 and 8 (H200, 2026-12-01)."""
+    ((kernel, _),) = kernels(graph({"x": "f32[206, 24192]"}, "%0 = abs(x)\n%out = reduce_sum(%0, axes=[1], keepdims=False)"))
+    d = demand_of(kernel)
+
+    def meet(cluster: int) -> float:
+        s = Schedule(tile=(("i0", 1),), threads=128, cluster=cluster)
+        return meetings(s, H200, d, tile_of(d, dict(s.tile), H200, False, False, 128))
+
+    apart = H200.numbers["further_apart"]
+    assert meet(1) == 0 and 2 * apart < meet(4) and meet(8) >= meet(4) + apart >= meet(2) + 2 * apart
