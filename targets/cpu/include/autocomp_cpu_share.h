@@ -5,6 +5,7 @@
  * that have been begun, not for threads: one whose core is busy elsewhere comes too late and finds nothing left. */
 #include <omp.h>
 #include <sched.h>
+#include <unistd.h>
 
 #define AC_PARTS 64 /* parts of a loop at most: further threads take of the others' */
 typedef struct {
@@ -30,8 +31,10 @@ typedef struct ac_team { /* `turn` is odd while a loop is open, AC_OVER at last 
 /* the team whose helpers wait for what this thread calls; none: a loop makes one of its own */
 __attribute__((weak, visibility("hidden"))) __thread ac_team *ac_mine;
 
+/* a thread that has waited for some 100 us lets others have its core; for longer, it sleeps: kernels that nobody shares take a while */
 static inline void ac_pause(long *waited) {
-  if (++*waited > 4000) sched_yield(); /* some 100 us */
+  if (++*waited > 4400) usleep(20);
+  else if (*waited > 4000) sched_yield();
 #if defined(__x86_64__) || defined(__i386__)
   else __builtin_ia32_pause();
 #elif defined(__aarch64__)
