@@ -155,7 +155,8 @@ def test_what_cannot_be_shared_is_refused_with_its_reason(text, schedule, reason
     ],
 )
 def test_the_cost_model_says_where_depth_is_shared_out(sizes, said):
-    (kernel,) = autocomp.optimize(gemm(*sizes), target="cuda:h200").kernels
+    """Of one kernel's schedules: two kernels are priced as long for the first (18.4 us)."""
+    (kernel,) = autocomp.optimize(gemm(*sizes), target="cuda:h200", without=["scheduling/gpu-split-product"]).kernels
     clauses = set(kernel.schedule.split(" | "))
     assert said <= clauses
     assert ("cluster_split_k" in kernel.schedule, "stream_k" in clauses) == (said == {"cluster_split_k 2"}, said == {"stream_k"})

@@ -8,24 +8,26 @@
 #include <unistd.h>
 
 #define AC_PARTS 64 /* parts of a loop at most: further threads take of the others' */
-typedef struct {
+struct ac_part {
   _Alignas(64) long next;
   long end;
-} ac_part;
+};
 struct ac_team;
-typedef struct { /* where a thread takes from */
+struct ac_share { /* where a thread takes from */
   struct ac_team *of;
   int from;
-} ac_share;
-typedef void (*ac_loop)(void *kernel, ac_share *mine);
-typedef struct ac_team { /* `turn` is odd while a loop is open, AC_OVER at last */
+};
+typedef struct ac_share ac_share;
+typedef void ac_loop(void *kernel, ac_share *mine);
+struct ac_team { /* `turn` is odd while a loop is open, AC_OVER at last */
   _Alignas(64) unsigned long turn;
   _Alignas(64) long inside; /* helpers in a loop */
-  ac_loop loop;
+  ac_loop *loop;
   void *kernel;
   int parts;
-  ac_part part[AC_PARTS];
-} ac_team;
+  struct ac_part part[AC_PARTS];
+};
+typedef struct ac_team ac_team;
 #define AC_OVER 0UL
 
 /* the team whose helpers wait for what this thread calls; none: a loop makes one of its own */
@@ -46,7 +48,7 @@ static inline void ac_pause(long *waited) {
 static inline long ac_take(ac_share *mine) {
   ac_team *t = mine->of;
   for (int tried = 0; tried < t->parts; tried++) {
-    ac_part *p = &t->part[mine->from];
+    struct ac_part *p = &t->part[mine->from];
     if (__atomic_load_n(&p->next, __ATOMIC_RELAXED) < p->end) {
       long i = __atomic_fetch_add(&p->next, 1, __ATOMIC_RELAXED);
       if (i < p->end) return i;
@@ -67,7 +69,7 @@ static inline void ac_divide(ac_team *t, int parts, long n) {
 static inline int ac_parts(int threads) { return threads < AC_PARTS ? threads : AC_PARTS; }
 
 /* go through a kernel's loop over n tiles with as many threads as the caller has */
-static inline void ac_share_out(ac_loop loop, void *kernel, long n) {
+static inline void ac_share_out(ac_loop *loop, void *kernel, long n) {
   ac_team *t = ac_mine;
   if (t && n > 1) {
     t->loop = loop;
