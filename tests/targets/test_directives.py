@@ -57,9 +57,9 @@ ROWS = graph({"x": "f16[5, 3000]"}, "%0 = softmax(x, axes=[1])")
 TILE, BOX = {"i0": 128, "i1": 64, "r0": 64}, {"i0": 128, "i1": 256, "r0": 64}
 HEADS = {"softmax_overlap": 2, "rescale_threshold": 14}
 # graph, schedule without directives, blocks at most
-VARIANCE = graph({"x": "f32[20011, 7]"},
-                 f"%0 = reduce_sum(x, axes=[0], keepdims=1)\n%1 = mul(%0, const({1 / 20011}, f32))\n%2 = sub(x, %1)\n"
-                 f"%3 = mul(%2, %2)\n%4 = reduce_sum(%3, axes=[0])\n%5 = mul(%4, const({1 / 20010}, f32))")  # fmt: skip
+VARIANCE = graph({"x": "f32[40011, 7]"},
+                 f"%0 = reduce_sum(x, axes=[0], keepdims=1)\n%1 = mul(%0, const({1 / 40011}, f32))\n%2 = sub(x, %1)\n"
+                 f"%3 = mul(%2, %2)\n%4 = reduce_sum(%3, axes=[0])\n%5 = mul(%4, const({1 / 40010}, f32))")  # fmt: skip
 MAPPED = graph({"x": "f16[64, 256]", "w": "f16[256, 40]"}, "%0 = exp(x)\n%1 = matmul(%0, w)")
 QUANTISED = graph({"x": "f32[12, 200]", "s": "f32[12, 1]"}, "%0 = div(x, s)\n%1 = round(%0)")
 LOOKED_UP = graph({"t": "f16[70, 72]", "i": "i64[37]"}, "%0 = gather(t, i, axis=0)")

@@ -97,7 +97,7 @@ def test_variances_of_long_columns_read_them_once():
 ], ids=["whole", "chunks"])  # fmt: skip
 def test_variances_are_right_on_the_cpu_model(model, tmp_path, schedule, quotients):
     """In either form the mean is divided once where it changes, not where each element needs it; in chunks once more where threads meet."""
-    program = autocomp.optimize(variance(20011, 7), target="cuda:h200")
+    program = autocomp.optimize(variance(40011, 7), target="cuda:h200")
     kernel = program.calls.calls[0].kernel
     assert "welford" in kernel.name
     each = replace(schedule, directives=tuple(d for d in schedule.directives if d != "common_values"))
@@ -107,7 +107,7 @@ def test_variances_are_right_on_the_cpu_model(model, tmp_path, schedule, quotien
     assert [("common_values" in s.applied) for s in printed] == [True, False]
     program.printed[kernel.name] = printed[0]
     program.executor = ModelExecutor(program, tmp_path, model)
-    x = (np.random.default_rng(7).standard_normal((20011, 7)) + 30).astype(np.float32)
+    x = (np.random.default_rng(7).standard_normal((40011, 7)) + 30).astype(np.float32)
     np.testing.assert_allclose(np.asarray(program(x)), x.astype(np.float64).var(0, ddof=1), rtol=1e-4)
 
 
