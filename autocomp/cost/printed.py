@@ -21,7 +21,7 @@ from math import ceil, inf
 from autocomp.cost.chip import F32, Chip
 from autocomp.cost.derived import constant
 from autocomp.cost.issue import Issued, Phase
-from autocomp.cost.roofline import rewritten
+from autocomp.cost.roofline import evicted, rewritten
 from autocomp.cost.work import Cost
 
 COUNTED = constant("counted")  # of a price in logarithms: the rest is the model of tiles
@@ -166,8 +166,10 @@ def _torn_by_warps(w: Issued, chip: Chip) -> float:
     """Bytes that memory moves for sectors of which two warps of a block write a part each, one request after another: the later, the more
     a thread stores; of what the last cache has let go until then, all of it from a line a thread on."""
     own = min(w.written, max(0.0, w.stored * w.blocks - w.written))
-    evicted = max(0.0, 1 - chip.memory("l2").capacity / w.written) if own else 0.0
-    return chip.numbers["torn_by_warps"] * own * evicted * min(1.0, w.written / (w.blocks * w.threads * chip.memory("shared").line))
+    if not own:
+        return 0.0
+    late = min(1.0, w.written / (w.blocks * w.threads * chip.memory("shared").line))
+    return chip.numbers["torn_by_warps"] * own * evicted(w.written, chip) * late
 
 
 def _brought(w: Issued, chip: Chip, r: Rates, at_once: int) -> float:

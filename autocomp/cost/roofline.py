@@ -52,8 +52,12 @@ def timer(work: Work, chip: Chip) -> Callable[[float, float], Cost]:
 def rewritten(parts: float, written: float, chip: Chip) -> float:
     """Bytes that memory moves for `parts` bytes of sectors which blocks write in part, others the rest, among `written` bytes: those are
     read before; of what the last cache does not hold until both are there memory makes one again for each."""
-    evicted = max(0.0, 1 - chip.memory("l2").capacity / written) if written else 0.0
-    return parts * (PARTIAL + EVICTED * evicted)
+    return parts * (PARTIAL + EVICTED * evicted(written, chip))
+
+
+def evicted(written: float, chip: Chip) -> float:
+    """Share of `written` bytes that the last cache does not hold."""
+    return max(0.0, 1 - chip.memory("l2").capacity / written) if written else 0.0
 
 
 def _bound(parts: list[tuple[str, float]], chip: Chip) -> Cost:

@@ -1,8 +1,8 @@
 """What a tile of blocks with roles takes longer without each directive of its schedule (`ir.directives`): equations over the chip's clocks.
 
     mma_zero_init         zeros into a thread's accumulators, an instruction each
-    tma_store             threads store runs of eight results, each a line of its own in a core's clock, beside nothing (128 x 128 i32
-                          by i8 products 1.32 times too dear by their bytes, H200, 2026-12-01); where rows begin anywhere parts of
+    tma_store             threads store runs of eight results, each a line of its own in a core's clock, beside nothing (products of
+                          bytes into i32 were 1.33 times too dear by their bytes, H200, 2026-12-01); where rows begin anywhere parts of
                           sectors, much slower. The cache passes them on beside the next tile's products (`passed_on`)
     interleave_epilogue   maps wait while the tile's bytes leave; third_epilogue_stage: half of them, where blocks stay
     load_c                an operand as large as the tile comes behind the products; prefetch_epilogue: its latency
