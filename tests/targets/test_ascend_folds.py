@@ -143,3 +143,15 @@ def test_a_bias_of_the_only_row_is_added_where_columns_are_folded(chip, dtype, t
     assert len(program.kernels) == 1 and re.search(r"ac_Add_stat\(\w+, \w+, \w+, 1, ", program.source())
     program.executor = AscendExecutor(program, tmp_path, blocks=3)
     program.verify(seed=fresh.seed())
+
+
+# Where the rows that share one of the large factor do not fit beside it, all pass by in chunks.
+@needs_compiler
+def test_few_columns_share_a_long_row_in_chunks(tmp_path):
+    draw = np.random.default_rng(fresh.seed())
+    m, k, n = int(draw.integers(9, 20)), int(draw.integers(5000, 7000)), int(draw.integers(11, 16))
+    text = graph({"w": f"f32[{m}, {k}]", "x": f"f32[{k}, {n}]"}, "%0 = matmul(w, x)")
+    chunks = autocomp.optimize(text, target="ascend:950pr")
+    assert [re.sub(r"\d+$", "", x.schedule) for x in chunks.kernels] == ["tile i0 1, r0 "], chunks.kernels
+    chunks.executor = AscendExecutor(chunks, tmp_path, blocks=3)
+    chunks.verify(seed=fresh.seed())
