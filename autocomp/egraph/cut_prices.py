@@ -15,7 +15,7 @@ from autocomp.cost.scalar import product_seconds
 from autocomp.cost.work import Work
 from autocomp.egraph.cut import Cut
 from autocomp.egraph.factors import Factors, Moves, factors_of, prologue, repeats
-from autocomp.egraph.forms import Access, Form
+from autocomp.egraph.forms import Access, Form, extent_product
 from autocomp.egraph.held import Held
 from autocomp.egraph.subject import Subject, SubjectNode, shape_of
 from autocomp.ir.types import I32, Dim, dim_hint
@@ -48,6 +48,8 @@ class Prices:
         self._turning = frozenset(n.id for n in nodes if n.form.view and not n.form.reshape and n.enode.op not in repeats)
         ops = lambda name: {n.id: n.enode.attrs for n in nodes if n.enode.op == name} if self._vectors else {}
         self._borders, self._reshapes = frozenset(ops("pad")), frozenset(ops("reshape"))
+        self._patches = frozenset(ops("patches"))
+        self._between = self._borders | frozenset(ops("broadcast"))
         self._turned = frozenset(i for i, a in ops("transpose").items() if a["perm"][-1] != len(a["perm"]) - 1)
         self._uneven = 1.0 if self.chip.runs_blocks else self.chip.numbers["uneven_products"]  # blocks store what is even and skip the rest
         lane = self.chip.vector["f32"] / self.chip.cores / self.chip.clock * constant("lane_clocks")
@@ -150,9 +152,11 @@ class Prices:
                 vector -= sum(self._spared(x) for x in known.inside - known.vanish)
                 matrix += f.matrix * (padded(f.mnk[0], limits["direct_columns"]) / f.mnk[0] - 1)
                 m = 0
-        if cut.nodes & self._borders and cut.nodes & self._turned:  # rows with a border are copied side by side, else one by one
+        # Rows with a border are copied side by side, else one by one; so is what a view reads of elements with others put between them.
+        if (cut.nodes & self._borders and cut.nodes & self._turned) or self._reads_between(cut, picks):
             clocks = s.types[cut.cls].elements * (self.chip.numbers["scalar_read"] + self.chip.numbers["scalar_write"])
             vector += clocks / self._vectors / self.chip.clock * self.chip.vector["f32"]
+        vector += self._window_copies(cut) * self.chip.limits.get("ub_start", 0.0) / max(1, self._vectors) * self.chip.vector["f32"]
         if dtype in ("i8", "u8") and len(cut.nodes & self._matrix) > 1 and "shared_units" in self.chip.features:
             dtype = "i32"  # cores sum bytes four at a time in one product a kernel
         eff = 1.0
@@ -198,6 +202,32 @@ class Prices:
         made = [(i, self.subject.nodes[i].form) for i in inside]
         return (any(i in self._borders or not f.view or any(a and a.guard for a in f.accesses) for i, f in made)
                 or any(map(apart, node.enode.children, node.form.accesses)))  # fmt: skip
+
+    def _window_copies(self, cut: Cut) -> float:
+        """Copies of a fold on vector cores that reads windows where they lie: a part of an image, and a weight, for each tap, channel and
+        result of it; of windows that are stored many taps are one copy."""
+        s = self.subject
+        if not (inside := cut.nodes & self._patches):
+            return 0.0
+        plane = min(extent_product(shape[len(shape) // 2 + 1 :]) for i in inside for shape in [s.types[s.nodes[i].cls].shape])
+        folded = sum(s.types[s.nodes[i].enode.children[0]].elements for i in cut.heavy if s.nodes[i].form.kind == "reduce")
+        return 2.0 * folded / max(1, plane)
+
+    def _reads_between(self, cut: Cut, picks: Mapping[int, SubjectNode]) -> bool:
+        """Whether a view reads a line into which others were put between its elements (zeros; along rows also repeated ones): at quotients
+        of an index, which vector cores have no copies for."""
+        s = self.subject
+
+        def joined(of: int, into: int) -> bool:
+            a, b = ([d for d in s.types[c].shape if d != 1] for c in (of, into))
+            return len(b) < len(a) and (picks[of].id in self._borders or a[-1:] != b[-1:])
+
+        grown = {n.cls for i in cut.nodes & self._reshapes for n in [s.nodes[i]] for c in n.enode.children
+                 if c in picks and picks[c].id in self._between and joined(c, n.cls)}  # fmt: skip
+        views = [n for i in cut.nodes for n in [s.nodes[i]]
+                 if grown and ((n.form.view and not n.form.reshape) or n.enode.op == "concat")]  # fmt: skip
+        return any(c in grown or (c in picks and picks[c].id in self._reshapes and set(picks[c].enode.children) & grown)
+                   for n in views for c in n.enode.children)  # fmt: skip
 
     def _filled(self, rows: int) -> float:
         """Share of the matrix rate that so many rows leave: single waves compute fewer of them at once, at a rate of their own."""

@@ -24,7 +24,7 @@ def wide(v: VectorCore, o: Operand, kind: str, lane: str) -> Operand:
     if o.kind == kind:
         return o
     d = v.temporary(kind, lane, element=o.element)
-    v.v([f"Duplicate({d.name}, {o.name if o.kind == 'number' else o.zero}, {v.g.compared(kind, lane)});"], (), d)
+    v.v([f"Duplicate({d.name}, {o.name if o.kind == 'number' else o.neutral}, {v.g.compared(kind, lane)});"], (), d)
     if o.kind != "number":
         v.v([f"ac_Add_{o.kind}({d.name}, {d.name}, {o.name}, {v.g.count}, {v.g.pitch(lane)});"], (d, o), d)
     return d

@@ -236,7 +236,12 @@ class Expressions(VectorCore):
         n, call = self.g.elements(d.kind, d.lane), row["call"]
         if a.kind == "number" and "scalar" in row:
             a, b = b, a
-        if a.kind == b.kind == "number" or {a.kind, b.kind} == {"line", "stat"}:
+        if {a.kind, b.kind} == {"line", "stat"}:  # all pairs
+            size = f"{self.g.count}, {self.g.pitch(d.lane)}"
+            return [f"Duplicate({d.name}, {d.neutral}, {n});", "PipeBarrier<PIPE_V>();",
+                    f"ac_Add_{a.kind}({d.name}, {d.name}, {a.name}, {size});", "PipeBarrier<PIPE_V>();",
+                    f"ac_{call}_{b.kind}({d.name}, {d.name}, {b.name}, {size});"], ()  # fmt: skip
+        if a.kind == b.kind == "number":
             raise UnsupportedOp(f"'{fn}' of a {a.kind} and a {b.kind} has no vector instruction", where=self.p.name)
         if b.kind == "number":
             text = {"sub": f"Adds({d.name}, {a.name}, -({b.name}), {n});", "div": f"Muls({d.name}, {a.name}, 1.0f / {b.name}, {n});"}

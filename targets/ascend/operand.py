@@ -24,6 +24,11 @@ class Operand:
         return "0" if self.element == WORD else "0.0f"
 
     @property
+    def neutral(self) -> str:
+        """What added to any number gives that number, also to a zero of either sign."""
+        return "0" if self.element == WORD else "-0.0f"
+
+    @property
     def storage(self) -> str:
         """The buffer of a plan."""
         return f"ub+{self.offset}" if self.offset >= 0 else self.name

@@ -59,7 +59,7 @@ def spread_out(v: Transfers, name: str, r: Region, dtype: DType) -> Operand:
     with v.lying(Geometry((), v.g.lanes, v.g.block), v.true):
         x = v.load(name, r, dtype)
     d = v.temporary("line", lane, name, x.element)
-    v.v([f"Duplicate({d.name}, {x.zero}, {v.g.pitch(lane)});"], (), d)
+    v.v([f"Duplicate({d.name}, {x.neutral}, {v.g.pitch(lane)});"], (), d)
     v.v([f"ac_Add_stat({d.name}, {d.name}, {x.name}, 1, {v.g.pitch(lane)});"], (d, x), d)
     with v.lying(Geometry((), v.g.lanes, v.g.block), v.true):
         v.release(x)

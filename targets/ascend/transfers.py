@@ -58,17 +58,21 @@ class Transfers(VectorCore):
         return Operand(local, "stat", "")
 
     def bordered(self, name: str, t: Tensor, r: Region) -> Operand:
-        """A tile that lies in part outside of its tensor, as single precision, with the fill where somebody reads it there."""
+        """A tile that lies in part outside of its tensor, as single precision, with the fill where somebody reads it there. A border along
+        axes that the tensor does not have (zeros put between its elements) is a choice alone: all of it is inside."""
         kind, lane = self.g.kind(r.axes, self.p.name)
         if kind != "full":
             raise UnsupportedOp(f"{t.name} is read with a border (a pad or a mask) and has one element a {kind}", where=self.p.name,
                                 hint="borders are of whole tiles")  # fmt: skip
-        part = inner(t, name, (*(a for a, n in self.g.rows if n > 1), lane), self.start, self.true, self.p.name)
-        self.frame.declarations += part.declarations
-        if step := strided(self, r):
-            got = picked(self, name, r, t.dtype, step, partial(self.inside, part.spread(lane, step)))
+        read = frozenset[str]().union(*(i.names() for i in t.index))
+        if lane not in read and not any(read & g.names() for g in t.guard):
+            got = self.load(name, replace(r, axes=tuple(a for a in r.axes if a in read)), t.dtype)
         else:
-            got = self.inside(part, name, r, t.dtype)
+            part = inner(t, name, (*(a for a, n in self.g.rows if n > 1), lane), self.start, self.true, self.p.name)
+            self.frame.declarations += part.declarations
+            step = strided(self, r)
+            load = partial(self.inside, part.spread(lane, step) if step else part)
+            got = picked(self, name, r, t.dtype, step, load) if step else load(name, r, t.dtype)
         for g in asked_outside(name, t, self.p):
             x = indices(self, g, lane)
             mask = compared(self, x, Operand("0.0f", "number"), "GE")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autocomp.targets.ascend import words
+from autocomp.targets.ascend.choices import wide
 from autocomp.targets.ascend.copies import region
 from autocomp.targets.ascend.expressions import Expressions
 from autocomp.targets.ascend.geometry import on_chip, tile_of
@@ -69,8 +70,12 @@ class VectorPart(Transfers, Expressions):
         elif s.op == "store":
             t = self.p.tensor(s.dst)
             assert t is not None
-            self.store(f"{t.name}_out", region(t, self.start, self.p.name), t.dtype, self.value(s.srcs[0]),
-                       as_is=s.srcs[0] in self.direct)  # fmt: skip
+            r, o = region(t, self.start, self.p.name), self.value(s.srcs[0])
+            kind, lane = self.g.kind(r.axes, self.p.name)
+            d = wide(self, o, kind, lane) if kind == "full" else o
+            self.store(f"{t.name}_out", r, t.dtype, d, as_is=s.srcs[0] in self.direct)
+            if d is not o:
+                self.release(d)
         else:
             raise UnsupportedOp(f"'{s.op}' of {s.dst} is not done by vector cores here", where=self.p.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import autocomp
@@ -76,3 +77,14 @@ def test_all_convolutions_of_a_program_become_products(monkeypatch):
     body = "\n".join(line.format(i, f"%{i - 1}" if i else "x", 1 + i % 2, i // 2) for i in range(8))
     program = autocomp.optimize(graph(inputs, body), target="ascend:950pr")
     assert "instruction scalar" not in program.source()
+
+
+@pytest.mark.parametrize("chip", ["310p", "950pr"])
+def test_the_first_cover_stores_patches(chip, monkeypatch):
+    """A fold that reads windows where they lie copies each tap by itself: so many layers would have to be refuted one by one."""
+    monkeypatch.setattr(printable, "COVERS", 1)
+    monkeypatch.setattr(printable, "MORE", 0)
+    draw = np.random.default_rng(fresh.seed())
+    c, h, w = int(draw.integers(24, 50)), int(draw.integers(5, 12)), int(draw.integers(5, 12))
+    program = autocomp.optimize(conv(f"f32[1, {c}, {h}, {w}]", f"f32[48, {c}, 3, 3]", 1, 1), target=f"ascend:{chip}")
+    assert len(program.kernels) == 2 and program.kernels[0].name == "patches"

@@ -44,7 +44,7 @@ GIVEN = [
 ]  # fmt: skip
 # Of these, what vector and cube cores have forms for by now.
 VECTOR = {"transpose_three", "off_cumsum", "masks", "conv_stride", "gemm_u8", "gemm_i8_odd", "maxpool",
-          "mean_of_two_axes", "argmax", "slice", "integers", "unpack", "row_int4", "depthwise_stride"}  # fmt: skip
+          "mean_of_two_axes", "argmax", "slice", "integers", "unpack", "row_int4", "depthwise_stride", "filled"}  # fmt: skip
 ALL = GRAPHS | OWN
 
 
