@@ -49,7 +49,8 @@ class Prices:
         ops = lambda name: {n.id: n.enode.attrs for n in nodes if n.enode.op == name} if self._vectors else {}
         self._borders, self._reshapes = frozenset(ops("pad")), frozenset(ops("reshape"))
         self._patches = frozenset(ops("patches"))
-        self._between = self._borders | frozenset(ops("broadcast"))
+        self._first = frozenset(i for i, a in ops("conv").items() if a["layout"] == "nchw")
+        self._between = self._borders | self._patches | frozenset(ops("broadcast"))
         self._turned = frozenset(i for i, a in ops("transpose").items() if a["perm"][-1] != len(a["perm"]) - 1)
         self._uneven = 1.0 if self.chip.runs_blocks else self.chip.numbers["uneven_products"]  # blocks store what is even and skip the rest
         lane = self.chip.vector["f32"] / self.chip.cores / self.chip.clock * constant("lane_clocks")
@@ -156,6 +157,11 @@ class Prices:
         if (cut.nodes & self._borders and cut.nodes & self._turned) or self._reads_between(cut, picks):
             clocks = s.types[cut.cls].elements * (self.chip.numbers["scalar_read"] + self.chip.numbers["scalar_write"])
             vector += clocks / self._vectors / self.chip.clock * self.chip.vector["f32"]
+        large = [i for i in cut.nodes & self._turned if s.types[s.nodes[i].cls].elements * 2 >= s.types[cut.cls].elements]
+        if large:  # windows are folded with their channels along lanes, and no fold turns them
+            folds = [f for f in (s.nodes[i].form for i in cut.heavy) if f.kind == "reduce" and f.windowed]
+            clocks = sum(f.out.elements * extent_product(f.extents) for f in folds) * self.chip.numbers["scalar_read"]
+            vector += clocks / self._vectors / self.chip.clock * self.chip.vector["f32"]
         vector += self._window_copies(cut) * self.chip.limits.get("ub_start", 0.0) / max(1, self._vectors) * self.chip.vector["f32"]
         if dtype in ("i8", "u8") and len(cut.nodes & self._matrix) > 1 and "shared_units" in self.chip.features:
             dtype = "i32"  # cores sum bytes four at a time in one product a kernel
@@ -208,19 +214,20 @@ class Prices:
         result of it; of windows that are stored many taps are one copy."""
         s = self.subject
         if not (inside := cut.nodes & self._patches):
-            return 0.0
+            folds = [n.form for i in cut.heavy & self._first for n in [s.nodes[i]] if n.form.kind == "reduce"]
+            return sum(2.0 * f.out.elements * extent_product(f.extents) / max(1, extent_product(f.out.shape[2:])) for f in folds)
         plane = min(extent_product(shape[len(shape) // 2 + 1 :]) for i in inside for shape in [s.types[s.nodes[i].cls].shape])
         folded = sum(s.types[s.nodes[i].enode.children[0]].elements for i in cut.heavy if s.nodes[i].form.kind == "reduce")
         return 2.0 * folded / max(1, plane)
 
     def _reads_between(self, cut: Cut, picks: Mapping[int, SubjectNode]) -> bool:
-        """Whether a view reads a line into which others were put between its elements (zeros; along rows also repeated ones): at quotients
-        of an index, which vector cores have no copies for."""
+        """Whether a view reads a line into which others were put between its elements (zeros; along rows also repeated ones), or the taps
+        of windows as one axis: at quotients of an index, which vector cores have no copies for."""
         s = self.subject
 
         def joined(of: int, into: int) -> bool:
             a, b = ([d for d in s.types[c].shape if d != 1] for c in (of, into))
-            return len(b) < len(a) and (picks[of].id in self._borders or a[-1:] != b[-1:])
+            return len(b) < len(a) and (picks[of].id in self._borders | self._patches or a[-1:] != b[-1:])
 
         grown = {n.cls for i in cut.nodes & self._reshapes for n in [s.nodes[i]] for c in n.enode.children
                  if c in picks and picks[c].id in self._between and joined(c, n.cls)}  # fmt: skip

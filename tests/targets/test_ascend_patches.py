@@ -88,3 +88,22 @@ def test_the_first_cover_stores_patches(chip, monkeypatch):
     c, h, w = int(draw.integers(24, 50)), int(draw.integers(5, 12)), int(draw.integers(5, 12))
     program = autocomp.optimize(conv(f"f32[1, {c}, {h}, {w}]", f"f32[48, {c}, 3, 3]", 1, 1), target=f"ascend:{chip}")
     assert len(program.kernels) == 2 and program.kernels[0].name == "patches"
+
+
+def between_points(c: int, side: int) -> str:
+    """A depthwise convolution between two of single points."""
+    one = "strides=[1, 1], dilations=[1, 1]"
+    return graph({"x": f"f16[1, 48, {side}, {side}]", "a": f"f16[{c}, 48, 1, 1]", "w": f"f16[{c}, 1, 3, 3]", "b": f"f16[48, {c}, 1, 1]"},
+                 f"%0 = conv(x, a, {one}, lo=[0, 0], hi=[0, 0], groups=1)\n%1 = relu(%0)\n"
+                 f"%2 = conv(%1, w, {one}, lo=[1, 1], hi=[1, 1], groups={c})\n%3 = relu(%2)\n"
+                 f"%4 = conv(%3, b, {one}, lo=[0, 0], hi=[0, 0], groups=1)")  # fmt: skip
+
+
+def test_the_first_cover_folds_windows_with_channels_along_lanes(monkeypatch):
+    """A small plane of each channel by itself is less than a block of memory."""
+    c = 16 * int(np.random.default_rng(fresh.seed()).integers(5, 9))
+    best = autocomp.optimize(between_points(c, 6), target="ascend:310p")
+    monkeypatch.setattr(printable, "COVERS", 1)
+    monkeypatch.setattr(printable, "MORE", 0)
+    first = autocomp.optimize(between_points(c, 6), target="ascend:310p", cache=False)
+    assert "instruction scalar" not in first.source() and first.predicted < 1.1 * best.predicted
