@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -84,7 +85,21 @@ def test_a_run_goes_on_where_it_was_stopped(planted):
     assert "graphs                             3          3" in again.stdout
 
 
-def test_every_generator_keeps_to_the_form():
+@pytest.fixture
+def few_models_of_the_suite(monkeypatch):
+    """Two of the onnx package's models, beside one too large and one without a model: to make all takes its reference 7 s, and
+    tests/frontends/test_onnx_suite.py makes them."""
+    seeds, node = import_module("benchmarks.fuzz.onnx_seeds"), import_module("onnx.helper")
+    made = [seeds.mlp(), None, seeds.control(), seeds.mlp()]
+    made[-1].graph.node.extend(node.make_node("Neg", ["x"], [f"more{i}"]) for i in range(seeds.LARGEST // 8))
+    load = lambda kind: [SimpleNamespace(model=m) for m in made if kind == "node"]
+    monkeypatch.setattr("onnx.backend.test.loader.load_model_tests", load)
+    seeds.suite.cache_clear()
+    yield [m.SerializeToString() for m in (made[0], made[2])]
+    seeds.suite.cache_clear()
+
+
+def test_every_generator_keeps_to_the_form(few_models_of_the_suite):
     names = generators()
     assert "graphs" in names
     if not find_spec("torch"):
@@ -94,6 +109,10 @@ def test_every_generator_keeps_to_the_form():
         assert g.__doc__, name
         assert all(callable(getattr(g, x, None)) for x in ("draw", "check", "smaller")), name
         assert g.draw(3).text() == g.draw(3).text(), name
+
+
+def test_seeds_of_hostile_models_are_the_small_ones_of_the_suite(few_models_of_the_suite):
+    assert list(import_module("benchmarks.fuzz.onnx_seeds").suite()) == few_models_of_the_suite
 
 
 def test_graphs_are_shrunk_to_the_node_that_fails():
