@@ -16,8 +16,15 @@ from autocomp.runtime.codec import encode
 from autocomp.tune.bisect import Bisection, Request, Trial, check_kernel
 from autocomp.tune.minimal import all_smallest, smallest
 from autocomp.tune.race import SAME, race_of
+from benchmarks.onnx_coverage import quick_compiler
 
 NAMES = tuple(f"r{i}" for i in range(23))
+
+
+@pytest.fixture(autouse=True)
+def quick_builds_in_children(monkeypatch):
+    """Programs of trials are built with few optimisations: what they compute is asked for, and no time of theirs decides."""
+    monkeypatch.setenv("CC", quick_compiler())
 
 
 @pytest.mark.parametrize("culprits", [{"r0"}, {"r11"}, {"r22"}, {"r3", "r4"}, {"r1", "r12", "r21"}])
