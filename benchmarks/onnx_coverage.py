@@ -21,6 +21,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from autocomp.files import write_atomic
 from benchmarks import apart
 from benchmarks.apart import Judge
@@ -91,6 +93,19 @@ def check_outputs(expected: list[Any], got: list[Any], rtol: float, atol: float)
             Runner.assert_similar_outputs([want], [value], rtol, atol)
 
 
+def where_defined(case: Any, inputs: list[Any], values: list[Any]) -> list[Any]:
+    """`values` without the elements that ONNX leaves open: floats cast to an integer of 2 or 4 bits that does not hold them. The suite's
+    numbers for these change with the release of ml_dtypes that makes them."""
+    from onnx import TensorProto
+
+    kind = case.model.graph.output[0].type.tensor_type.elem_type
+    ends = {TensorProto.INT2: (-2, 1), TensorProto.UINT2: (0, 3), TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15)}.get(kind)
+    if ends is None or "cast" not in case.name or inputs[0].dtype.kind in "iu":
+        return values
+    x = np.trunc(inputs[0].astype(np.float64))
+    return [y[(ends[0] <= x) & (x <= ends[1])] for y in values]
+
+
 def judge(case: Any) -> tuple[str, str]:
     """(outcome, reason) of one case."""
     from autocomp.errors import AutocompError
@@ -99,8 +114,8 @@ def judge(case: Any) -> tuple[str, str]:
     try:
         rep = AutocompBackend.prepare(case.model)
         for inputs, expected in data_sets(case):
-            got = rep.run(inputs)
-            check_outputs(expected, list(got), case.rtol, case.atol)
+            want, got = (where_defined(case, inputs, list(v)) for v in (expected, rep.run(inputs)))
+            check_outputs(want, got, case.rtol, case.atol)
         return ("opaque", "an opaque operator ran through its reference") if rep.opaque else ("generated", "")
     except AutocompError as e:
         return "refused", str(e)

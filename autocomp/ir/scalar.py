@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autocomp.ir.types import BOOL, F32, I32, SHORT_FLOATS, DType, dtype_of, widens
+from autocomp.ir.types import BOOL, F16, F32, I32, SHORT_FLOATS, DType, dtype_of, widens
 
 
 @dataclass(frozen=True)
@@ -236,11 +236,14 @@ def result_dtype(name: str, operands: Sequence[DType]) -> DType:
 
 
 def convert(x: Any, dtype: DType) -> np.ndarray:
-    """x as dtype: floats truncate toward zero on their way to integers, bool is `!= 0`."""
+    """x as dtype: floats truncate toward zero on their way to integers, bool is `!= 0`. What bf16 and 8-bit floats are made of is f32
+    first, as kernels and torch have it; ml_dtypes before 0.7 too, which now rounds f64 and wide integers once."""
     x = np.asarray(x)
     if dtype == BOOL:
         return x != 0
     with np.errstate(all="ignore"):
+        if dtype in SHORT_FLOATS and dtype != F16 and x.dtype.itemsize >= 4:
+            x = x.astype(np.float32, copy=False)
         return x.astype(dtype.numpy, copy=False)
 
 
