@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import TypeGuard
@@ -15,7 +15,7 @@ from autocomp.cost.roles import Roles, roles_of
 from autocomp.cost.windows import Windows, windows_of
 from autocomp.cost.work import Work
 from autocomp.ir.affine import Aff
-from autocomp.ir.body import Const, Contract, Expr, Load, Reduce, bound_axes, free_axes, postorder
+from autocomp.ir.body import Const, Contract, Expr, Load, Map, Reduce, bound_axes, free_axes, postorder
 from autocomp.ir.dead_steps import endings, share_left
 from autocomp.ir.kernel import Arg, Kernel
 from autocomp.ir.masks import end_of, shares_left, turns_left
@@ -75,9 +75,10 @@ class Demand:
     as what those before came to is carried (scans); `wide`: vector operations on numbers of 64 bits; `looked_up`: elements that integers
     name along a table's last axis; `making`: vector and special operations that make factors; `in_order`: Kernel's;
     `steps`: of a special operation in the mean, in those of an exponential, where no unit computes it; `calls`, `beside`, `rounded`,
-    `masked`, `folds`, `sums`, `rows`: as in `Operations`; `bf16`: elements of that type that are read and written; `result`: bytes of the
-    largest element that is written; `torn`: share of a product's rows of results that do not begin at a sector; `ending`: axes of the
-    depth at whose last steps a factor is zero in part of the grid, with what says where, and the part of their steps that is left."""
+    `masked`, `folds`, `sums`, `rows`: as in `Operations`; `long`: `_long`; `bf16`: elements of that type that are read and written;
+    `result`: bytes of the largest element that is written; `torn`: share of a product's rows of results that do not begin at a sector;
+    `ending`: axes of the depth at whose last steps a factor is zero in part of the grid, with what says where, and the part of their
+    steps that is left."""
 
     roles: Roles
     work: Work
@@ -110,6 +111,7 @@ class Demand:
     result: int = F32
     torn: float = 0.0
     ending: tuple[tuple[frozenset[str], float], ...] = ()
+    long: tuple[float, float] = (1.0, 0.0)
 
     def tiles(self, tile: Mapping[str, int]) -> int:
         """Tiles of the grid: of the output axes that are cut."""
@@ -178,7 +180,15 @@ def demand_of(k: Kernel) -> Demand:
                   steps=x.steps / x.special if x.special else 1.0, calls=x.calls, beside=x.beside, rounded=x.rounded, masked=x.masked,
                   bf16=(_elements(k.inputs, moved), _elements(k.outputs, moved)), folds=x.folds, sums=x.sums, rows=x.rows,
                   result=max(a.type.dtype.bytes for a in k.outputs), torn=_torn(k, roles),
-                  ending=_ending(nodes, roles, extent))  # fmt: skip
+                  ending=_ending(nodes, roles, extent), long=_long(k, x.long))  # fmt: skip
+
+
+def _long(k: Kernel, long: Set[int]) -> tuple[float, float]:
+    """Of integers of 64 bits that units of words compute: halves of an element that are read, elements that are made."""
+    made = {st.tensor for st in k.stores if id(st.value) in long}
+    both = made or any(id(a) in long and not (isinstance(e, Map) and e.fn == "cast" and e.dtype.is_int)
+                       for st in k.stores for e in postorder(st.value) for a in e.args)  # fmt: skip
+    return (2.0 if both else 1.0), sum(a.type.bytes / a.type.dtype.bytes for a in k.outputs if a.name in made)
 
 
 def _torn(k: Kernel, roles: Roles) -> float:

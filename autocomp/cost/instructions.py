@@ -107,10 +107,13 @@ def instructions_of(d: Demand, tile: Mapping[str, int], chip: Chip, joined: Join
         elements += of["border"] * a.guards * n + (n if a.element < F32 and d.calls > 1 else 0.0)
         calls += (of["border_calls"] + of["border_rows"] * several) * a.guards
         if step > 1 or a.element > F32:  # of long integers the low halves are looked up
-            elements, calls = elements + of["looked_up"] * n, calls + of["npu_places"]
+            halves = d.long[0] if a.element > F32 else 1.0
+            elements, calls = elements + halves * of["looked_up"] * n, calls + halves * of["npu_places"]
             calls += n / turns / max(1, prod(size(x) for x in looked if x in extent))
     if d.calls > 1 and d.pieces and d.pieces[-1].element < F32:
         elements += d.pieces[-1].bytes / d.pieces[-1].element
+    if d.long[1]:
+        elements, calls = elements + 2 * (of["looked_up"] + of["npu_joined"]) * d.long[1], calls + of["npu_joined"]
     if d.folds:  # rows of words lie side by side when they are folded, as many as a block has at least
         rows = prod(size(x) for x in d.grid)
         padded = -(-rows // of["npu_turned_rows"]) * of["npu_turned_rows"] / rows

@@ -9,11 +9,12 @@ from math import ceil, log2, prod
 from autocomp.cost.chip import F32
 from autocomp.cost.derived import constant, derived, made_by
 from autocomp.cost.roles import Roles
-from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Map, Reduce, factors, postorder
+from autocomp.ir.body import Axis, Const, Contract, Expr, Gather, Index, Load, Map, Reduce, factors, postorder
+from autocomp.ir.halves import by_words, of_number
 from autocomp.ir.monoid_terms import element_work
 from autocomp.ir.monoids import MONOIDS
 from autocomp.ir.scalar import SCALAR
-from autocomp.ir.types import BOOL, I32, dim_hint
+from autocomp.ir.types import BOOL, I32, I64, dim_hint
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Operations:
     folds; `beside`: elements of those by which it makes functions; `rounded`: elements that become whole numbers, and how often a tile
     does; `masked`: how many more, over elements and a tile, make
     words where no unit compares or shifts them; `folds`: words that sums take; `sums`: of words, element by element, a tile;
-    `rows`: those that integers name, and the axis along them."""
+    `rows`: those that integers name, and the axis along them; `long`: parts that are integers of 64 bits of memory's, by id."""
 
     vector: float = 0.0
     special: float = 0.0
@@ -44,6 +45,7 @@ class Operations:
     sums: float = 0.0
     rows: tuple[float, str] = (0.0, "")
     products: list[tuple[float, frozenset[str]]] = field(default_factory=list)
+    long: set[int] = field(default_factory=set)
     dtype: str = "f32"  # of the last product's factors
 
 
@@ -52,10 +54,16 @@ def count(nodes: Sequence[Expr], free: Mapping[int, Set[str]], roles: Roles, axe
     out = Operations()
     made = {id(x) for e in nodes if isinstance(e, Contract) for x in postorder(e.a, e.b)}
     folded: set[tuple[object, ...]] = set()
+    named = {id(x) for e in nodes if isinstance(e, Gather) for x in postorder(*e.index)}  # places, which are words or the scalar unit's
     for e in nodes:  # once a point of the axes that it mentions: a row's statistic once a row
         points = prod(extent[n] for n in free[id(e)] if n in extent)
+        wide = any(id(a) in out.long for a in e.args)
+        if e.dtype == I64 and (isinstance(e, (Load, Gather)) or wide):
+            out.long.add(id(e))
         if isinstance(e, Map):
             _map(out, e, points, id(e) in made)
+            if wide and id(e) not in named:
+                _words(out, e, points)
         elif isinstance(e, Gather):
             last = e.index[-1]
             looked = not isinstance(last, Index)
@@ -76,6 +84,8 @@ def count(nodes: Sequence[Expr], free: Mapping[int, Set[str]], roles: Roles, axe
                 _weights(out, e, prod(extent[n] for n in free[id(e.operands[0])] if n in extent))
         elif isinstance(e, Reduce):
             _reduce(out, e, _folds(e.axes) * points)
+            if wide:
+                _folded_words(out, e, _folds(e.axes) * points)
     return out
 
 
@@ -103,6 +113,34 @@ def _map(out: Operations, e: Map, points: int, made: bool) -> None:
     if made:
         out.making = out.making[0] + vector, out.making[1] + special
         out.spared += vector * (1 - min(F32, e.dtype.bytes) / F32)
+
+
+def _words(out: Operations, e: Map, points: int) -> None:
+    """What an NPU does for a function of integers of 64 bits beside one operation: the instructions of words that make it. Only chips that
+    lack others convert them to floats by words."""
+    leaf = lambda x, half: Load(I32, f"{half}{e.operands.index(x)}", ())
+    given = lambda x: of_number(int(x.value)) if isinstance(x, Const) else (leaf(x, "low"), leaf(x, "high"))
+    made = Operations()
+    found = by_words(e, given, lambda x: leaf(x, "plain"))
+    for x in postorder(*found):
+        if isinstance(x, Map):
+            _map(made, x, points, False)
+    elements, calls = max(0.0, made.beside + made.vector - points), max(0.0, made.calls - 1)
+    if e.dtype.is_float:
+        elements, calls = elements + constant("word_steps") * made.words, calls + constant("word_steps") * made.sums
+        out.masked = out.masked[0] + elements + made.masked[0], out.masked[1] + calls + made.masked[1]
+        return
+    out.beside, out.calls, out.words, out.sums = out.beside + elements, out.calls + calls, out.words + made.words, out.sums + made.sums
+    out.masked = out.masked[0] + made.masked[0], out.masked[1] + made.masked[1]
+
+
+def _folded_words(out: Operations, e: Reduce, points: int) -> None:
+    """The same of a fold of integers of 64 bits: a sum is four of digits, an extreme two and the choice of whose low halves count."""
+    sums = constant("npu_digits") * (e.monoid == "sum")
+    out.words, out.folds = out.words + sums * points, out.folds + sums * points
+    each = sums * constant("npu_digit") if sums else constant("npu_low_halves")
+    out.beside, out.calls = out.beside + each * points, out.calls + each
+    out.calls += sums * constant("word_steps") * ceil(log2(max(2, _folds(e.axes))))
 
 
 def _shifted(fn: str) -> float:

@@ -49,7 +49,7 @@ def show_tensor(t: Tensor) -> str:
 def show_stmt(p: TileProgram, s: Stmt, declared: bool = True) -> str:
     """One statement; a value's declaration is part of its first assignment (`declared` = False)."""
     if s.op == "store":
-        return f"store {s.dst} = {s.srcs[0]}"
+        return f"store {s.dst} = {', '.join(s.srcs)}"
     b = p.buf(s.dst)
     assert b is not None, s
     head = s.dst if declared else f"{s.dst}: {b.dtype}[{', '.join(b.axes)}] {b.scope}"

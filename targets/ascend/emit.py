@@ -16,7 +16,9 @@ from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import counts, extent, geometry, origin, starts, tile_of, trips, walked
 from autocomp.targets.ascend.half_scores import half_scores
 from autocomp.targets.ascend.joined import joined
+from autocomp.targets.ascend.operand import LONG
 from autocomp.targets.ascend.packed import DIRECTIVE as JOINED
+from autocomp.targets.ascend.pairs import pairs
 from autocomp.targets.ascend.partials import partials
 from autocomp.targets.ascend.row_sums import row_sums
 from autocomp.targets.ascend.signals import plan, printed
@@ -53,7 +55,7 @@ def fitted(p: TileProgram, chip: Chip, directives: Collection[str] = ()) -> tupl
     """The first share of rows whose tiles the memories of a core hold and whose queues find flags, with its plan, which is not spelt.
     Raises as `emit` does."""
     check_products(p, chip)
-    p = narrowed(named(replace(p, body=without_when(p.body))))
+    p = pairs(narrowed(named(replace(p, body=without_when(p.body)))), blocks.converts(chip, LONG))
     joins = blocks.by_blocks(chip) and JOINED in directives
     if blocks.by_blocks(chip):
         blocks.check_blocks(p)
@@ -222,7 +224,8 @@ class Kernel:
         notes += [f"{n}: {x.top} of {x.capacity} bytes" for n, x in used.items() if x.top]
         applied = split.vector.applied | ({"evict_first"} if self.past_l2 else set())
         cubes = (CUBE_HEADER,) if "cube" in parts else (CUBE_HEADER, COUPLED_HEADER) if CORE in parts else ()
-        headers = (HEADER, *cubes, *((words.HEADER,) if whole(p).words or any("ac_longs(" in x for x in lines) else ()))
+        by_words = whole(p).words or any(c in x for x in lines for c in ("ac_longs(", "ac_joined("))
+        headers = (HEADER, *cubes, *((words.HEADER,) if by_words else ()))
         headers = (*headers, bf16.HEADER) if any("_bf16(" in x for x in lines) else headers
         if blocks.by_blocks(self.chip):
             lines, headers = blocks.blocks_text(lines, split.vector.ub.top, p.name), (*headers, blocks.HEADER)

@@ -12,6 +12,7 @@ from autocomp.targets.ascend.columns import looked_up
 from autocomp.targets.ascend.copies import Region, copy_lines
 from autocomp.targets.ascend.operand import LONG, WORD, Operand
 from autocomp.targets.ascend.packed import packed
+from autocomp.targets.ascend.pairs import of_half
 from autocomp.targets.ascend.rearranged import picked, strided
 from autocomp.targets.ascend.scalars import gathered_lines
 from autocomp.targets.ascend.tables import loaded, stored, table
@@ -20,9 +21,11 @@ from autocomp.targets.ascend.whole import by_columns
 
 from autocomp.errors import UnsupportedOp
 from autocomp.ir.body import Gather
-from autocomp.ir.types import DType
+from autocomp.ir.types import I64, DType
 from autocomp.tile.agents import Work
 from autocomp.tile.program import Buf, Tensor
+
+LONG_BYTES = I64.bytes
 
 
 class Transfers(VectorCore):
@@ -35,16 +38,23 @@ class Transfers(VectorCore):
         element = loaded(dtype, self.p.name)
         frame = self.outer if kind == "line" else self.frame
         bytes_ = self.g.bytes(kind, lane, dtype.bytes) if kind != "stat" else -(-self.g.slots // self.g.block) * self.g.block * dtype.bytes
-        local = self.staged(frame, f"{name}_in", element, bytes_, apart=bool(scratch))
-        lines = copy_lines(r, self.g, kind, lane, self.true, local, True, self.p.name)
-        work = Work(MTE2, (scratch,) if scratch else (), (local,), self.guarded(lines))
-        (frame.works if scratch else frame.loads).append(work)
+        local = self.other_half(name, r)
+        if not local:
+            local = self.staged(frame, f"{name}_in", element, bytes_, apart=bool(scratch))
+            lines = copy_lines(r, self.g, kind, lane, self.true, local, True, self.p.name)
+            work = Work(MTE2, (scratch,) if scratch else (), (local,), self.guarded(lines))
+            (frame.works if scratch else frame.loads).append(work)
+            self.came = (r, self.g), local
         got = Operand(local, kind, lane)
         if as_is:
             return got
         if kind == "stat" and name not in self.whole.words:
             return self.widened(name, got, element)
         return self.single(name, got, element)
+
+    def other_half(self, name: str, r: Region | Gather) -> str:
+        """Where a tile lies of which a half has been taken (pairs.py); "" for what has not come."""
+        return self.came[1] if name in self.halves and self.came[0] == (r, self.g) else ""
 
     def blocks(self, name: str, scratch: str, at: str, row: str, apart: int) -> Operand:
         """A value a row that the cube core left as a block of equal elements, `apart` elements from the next: it comes with the last
@@ -77,7 +87,8 @@ class Transfers(VectorCore):
             x = indices(self, g, lane)
             mask = compared(self, x, Operand("0.0f", "number"), "GE")
             self.release(x)
-            chosen = (words.chosen if got.element == WORD else selected)(self, mask, got, self.constant(name, t.fill))
+            fill = self.constant(name, of_half(t.fill, self.halves.get(name)))
+            chosen = (words.chosen if got.element == WORD else selected)(self, mask, got, fill)
             for o in (mask, got):
                 self.release(o)
             got = chosen
@@ -87,9 +98,12 @@ class Transfers(VectorCore):
         """The part of a tile that lies in its tensor, as single precision."""
         kind, lane = self.g.kind(r.axes, self.p.name)
         element = loaded(dtype, self.p.name)
-        local = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, dtype.bytes))
-        lines = bordered_lines(r, part, self.g, lane, local, self.p.name)
-        self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
+        local = self.other_half(name, r)
+        if not local:
+            local = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, dtype.bytes))
+            lines = bordered_lines(r, part, self.g, lane, local, self.p.name)
+            self.frame.loads.append(Work(MTE2, (), (local,), self.guarded(lines)))
+            self.came = (r, self.g), local
         return self.single(name, Operand(local, kind, lane), element)
 
     def gathered(self, name: str, e: Gather, b: Buf) -> Operand:
@@ -99,10 +113,13 @@ class Transfers(VectorCore):
             return looked_up(self, name, e, kind, lane)
         if kind != "full":
             raise UnsupportedOp(f"{name} is looked up for one element a {kind}", where=self.p.name, hint="vector cores copy rows")
-        element = stored(b.dtype, self.p.name)
-        raw = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, b.dtype.bytes))
-        lines = gathered_lines(e, self.scalars, self.g, lane, self.true, raw)
-        self.frame.loads.append(Work(MTE2, (), (raw,), self.guarded(lines)))
+        element = loaded(e.dtype, self.p.name) if name in self.halves else stored(b.dtype, self.p.name)
+        raw = self.other_half(name, e)
+        if not raw:
+            raw = self.staged(self.frame, f"{name}_in", element, self.g.bytes(kind, lane, e.dtype.bytes))
+            lines = gathered_lines(e, self.scalars, self.g, lane, self.true, raw)
+            self.frame.loads.append(Work(MTE2, (), (raw,), self.guarded(lines)))
+            self.came = (e, self.g), raw
         return self.single(name, Operand(raw, kind, lane), element)
 
     def single(self, name: str, got: Operand, element: str) -> Operand:
@@ -179,6 +196,23 @@ class Transfers(VectorCore):
             self.v([self.narrowing(out, o, element, n)], (o,), Operand(out, kind, lane))
         lines = copy_lines(r, self.g, kind, lane, self.true, out, False, self.p.name)
         self.frame.works.append(Work(MTE3, (out,), (scratch,) if scratch else (), self.guarded(lines)))
+
+    def store_pair(self, name: str, r: Region, low: Operand, high: Operand) -> None:
+        """Both halves of integers of 64 bits (pairs.py) to memory."""
+        kind, lane = self.g.kind(r.axes, self.p.name)
+        if {(o.kind, o.lane) for o in (low, high)} != {(kind, lane)}:
+            raise UnsupportedOp(f"a value with one element a {low.kind} cannot be stored as {r.tensor}", where=self.p.name)
+        n = self.g.elements(kind, lane)
+        if kind == "stat":
+            n, dense = self.g.slots, [words.compacted(self, o) for o in (low, high)]
+            low, high = dense
+        out = self.staged(self.frame, name, LONG, -(-n // 32) * 32 * LONG_BYTES)
+        words.joined_halves(self, Operand(out, kind, lane, element=LONG), low, high, n)
+        if kind == "stat":
+            for o in (low, high):
+                self.release(o)
+        lines = copy_lines(r, self.g, kind, lane, self.true, out, False, self.p.name)
+        self.frame.works.append(Work(MTE3, (out,), (), self.guarded(lines)))
 
     def narrowing(self, out: str, o: Operand, element: str, n: int) -> str:
         """Text of an instruction that gives elements their type in memory."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from autocomp.targets.ascend import words
 from autocomp.targets.ascend.choices import wide
-from autocomp.targets.ascend.copies import region
+from autocomp.targets.ascend.copies import Region, region
 from autocomp.targets.ascend.expressions import Expressions
 from autocomp.targets.ascend.geometry import on_chip, tile_of
 from autocomp.targets.ascend.operand import WORD, Operand
@@ -30,8 +30,8 @@ class VectorPart(Transfers, Expressions):
             source = self.p.tensor(s.srcs[0]) if s.op == "copy" else s.expr
             assert isinstance(source, (Tensor, Expr))
             self.scalars.known[s.dst] = source
-        elif s.op == "map" and isinstance(s.expr, Gather) and b is not None:
-            self.values[s.dst] = self.gathered(s.dst, s.expr, b)
+        elif s.op == "map" and isinstance(e := s.expr.args[0] if s.dst in self.halves else s.expr, Gather) and b is not None:  # type: ignore[union-attr]
+            self.values[s.dst] = self.gathered(s.dst, e, b)
         elif s.op == "copy":
             t = self.p.tensor(s.srcs[0])
             assert t is not None
@@ -72,12 +72,24 @@ class VectorPart(Transfers, Expressions):
             assert t is not None
             r, o = region(t, self.start, self.p.name), self.value(s.srcs[0])
             kind, lane = self.g.kind(r.axes, self.p.name)
+            if len(s.srcs) > 1:
+                self.store_halves(f"{t.name}_out", r, s, kind, lane)
+                return
             d = wide(self, o, kind, lane) if kind == "full" else o
             self.store(f"{t.name}_out", r, t.dtype, d, as_is=s.srcs[0] in self.direct)
             if d is not o:
                 self.release(d)
         else:
             raise UnsupportedOp(f"'{s.op}' of {s.dst} is not done by vector cores here", where=self.p.name)
+
+    def store_halves(self, name: str, r: Region, s: Stmt, kind: str, lane: str) -> None:
+        """Integers of 64 bits, a value each half."""
+        given = [self.value(v) for v in s.srcs]
+        as_words = [words.as_word(self, o) if o.kind != "number" else words.number(int(float(o.name.rstrip("f")))) for o in given]
+        low, high = (wide(self, o, kind, lane) if kind == "full" else o for o in as_words)
+        self.store_pair(name, r, low, high)
+        for o in {*as_words, low, high} - {*given}:
+            self.release(o)
 
     def spent(self, e: Expr) -> str:
         """A value that a function of two reads for the last time, in whose place its result may lie; "" for none."""

@@ -12,6 +12,7 @@ from autocomp.targets.ascend.direct import direct
 from autocomp.targets.ascend.frames import Frame
 from autocomp.targets.ascend.geometry import Geometry
 from autocomp.targets.ascend.operand import Operand, name_of, number
+from autocomp.targets.ascend.pairs import halves
 from autocomp.targets.ascend.scalars import Scalars
 from autocomp.targets.ascend.tables import slot_text, table
 from autocomp.targets.ascend.whole import Held, whole
@@ -62,6 +63,8 @@ class VectorCore:
     changing: set[str] = field(init=False)
     direct: frozenset[str] = field(init=False)
     whole: Held = field(init=False)
+    halves: dict[str, int] = field(init=False)  # pairs.py
+    came: tuple[object, str] = (None, "")  # what arrived last of which such halves are, and where it lies
 
     def __post_init__(self) -> None:
         self.scalars = Scalars(self.p, self.start)
@@ -70,6 +73,7 @@ class VectorCore:
         self.changing = {name for name, n in made.items() if n > 1 or name in sums}
         self.direct = direct(self.p, self.g)
         self.whole = whole(self.p)
+        self.halves = halves(self.p)
 
     def value(self, name: str) -> Operand:
         """A value by name. Raises UnsupportedOp for one that vector cores do not hold."""

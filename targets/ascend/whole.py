@@ -6,8 +6,8 @@
                     type stand for what is not chosen (`ir/monoids.py: argmax`): they round, so none may be left where a result is stored
 
 Words (`words.py`) are i32 otherwise: copies, sums, differences, products, quotients, remainders, choices, comparisons, extremes; i64
-that a cast makes of i32, and i64 in memory of which casts to shorter integers take the low half. All else of integers is the scalar unit's
-(`scalars.py`): the vector unit has none of 64 bits.
+that a cast makes of i32, and i64 in memory of which casts to shorter integers take the low half. Other i64 are two words (`pairs.py`). All
+else of integers is the scalar unit's (`scalars.py`): the vector unit has none of 64 bits.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ SHIFTS = frozenset({"shl", "shr"})
 CHOICES = frozenset({"max", "min", "where"})
 COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 TRUTHS = COMPARED | {"and", "or", "not", "isnan", "isinf"}
+HALVES = ("low_word", "high_word")  # of what arrives, which one a value is (pairs.py)
 FOLDED = frozenset({"add", "max", "min"})  # words of a row
 
 
@@ -98,7 +99,7 @@ def is_word(e: Expr, h: Held) -> bool:
     if e.fn == "cast":
         a = e.operands[0]
         return a.dtype.is_float or is_word(a, h)
-    if e.fn == "ordinal":
+    if e.fn == "ordinal" or e.fn in HALVES:
         return True
     if e.fn == "where":
         return e.dtype == I32 and computed(e.operands[0], h) and all(is_word(a, h) for a in e.operands[1:])
@@ -138,8 +139,16 @@ def by_columns(e: object) -> bool:
     return all(isinstance(i, Index) and i.index.is_affine for i in e.index[:-1])
 
 
-def _looked_up(statements: list[Stmt], made: dict[str, list[Stmt]]) -> set[str]:
+def looked_up(p: TileProgram) -> set[str]:
     """Values that indices of look-ups of whole rows are made of: the scalar unit's."""
+    statements = [s for s, _ in walk(p.body)]
+    made: dict[str, list[Stmt]] = {}
+    for s in statements:
+        made.setdefault(s.dst, []).append(s)
+    return _looked_up(statements, made)
+
+
+def _looked_up(statements: list[Stmt], made: dict[str, list[Stmt]]) -> set[str]:
     left = [v.name for s in statements if isinstance(s.expr, Expr) for g in postorder(s.expr) if isinstance(g, Gather)
             for i in g.index[: -1 if by_columns(g) and g.index[-1].dtype == I32 else None] for v in postorder(i)
             if isinstance(v, Value)]  # fmt: skip
@@ -154,17 +163,19 @@ def _looked_up(statements: list[Stmt], made: dict[str, list[Stmt]]) -> set[str]:
 def _holds(s: Stmt, d: DType, h: Held, read_whole: bool, made: dict[str, list[Stmt]]) -> bool:
     """Whether single precision holds a statement's result; `read_whole`: it is read elsewhere than by casts."""
     if s.op == "copy":
-        return is_short(d) or not read_whole
+        return s.expr is None and (is_short(d) or not read_whole)
     if s.op == "map" and isinstance(s.expr, Expr):
-        return computed(s.expr, h) and (not has_end(s.expr) or _picks(s.expr, made))
+        return computed(s.expr, h) and (not has_end(s.expr, h) or _picks(s.expr, made))
     if s.op == "fill":  # an end is what folding begins with, and at least one element is folded
         return isinstance(s.expr, (int, float)) and _is_held(int(s.expr), d)
     return s.op == "reduce" and s.expr in ("max", "min") and s.srcs[0] in h.floats
 
 
-def has_end(e: Expr) -> bool:
-    """Whether a number that single precision rounds is among the parts of an integer."""
-    return any(isinstance(x, Const) and not x.dtype.is_float and abs(int(x.value)) > EXACT for x in postorder(e))
+def has_end(e: Expr, h: Held | None = None) -> bool:
+    """Whether a number that single precision rounds is among the parts of an integer; of an `h`, but for words that are compared."""
+    if isinstance(e, Const):
+        return not e.dtype.is_float and abs(int(e.value)) > EXACT
+    return not (h and isinstance(e, Map) and compares_words(e, h)) and any(has_end(a, h) for a in e.args)
 
 
 def _picks(e: Expr, made: dict[str, list[Stmt]]) -> bool:

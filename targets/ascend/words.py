@@ -177,10 +177,10 @@ def combined(v: VectorCore, fn: str, state: Operand, x: Operand) -> None:
 
 # ---- copies
 def arrived(v: VectorCore, name: str, got: Operand, dtype: DType) -> Operand:
-    """What was copied: of 64 bits the low half, statistics a block a row."""
+    """What was copied: of 64 bits the low half or the one that the program says (`pairs.py`), statistics a block a row."""
     dense = got.kind == "stat"
-    if dtype == I64:
-        got = _low(v, name, got)
+    if dtype == I64 or name in v.halves:
+        got = _half(v, name, got)
     got = replace(got, element=WORD)
     if not dense:
         return got
@@ -190,12 +190,13 @@ def arrived(v: VectorCore, name: str, got: Operand, dtype: DType) -> Operand:
     return d
 
 
-def _low(v: VectorCore, name: str, got: Operand) -> Operand:
+def _half(v: VectorCore, name: str, got: Operand) -> Operand:
     g = v.g
     d = v.temporary(got.kind, got.lane, name, WORD)
     rows, n = (g.count, g.pitch(got.lane)) if got.kind == "full" else (1, g.slots if got.kind == "stat" else g.pitch(got.lane))
     places, bits = _offsets(v, 2, n)
-    v.v([f"ac_picked({d.name}, {got.name}.ReinterpretCast<int32_t>(), {bits}, {rows}, {n}, {2 * n}, {n});"], (got, places), d)
+    size = f"{4 * v.halves.get(name, 0)}, {rows}, {n}, {2 * n}, {n}"
+    v.v([f"ac_half({d.name}, {got.name}.ReinterpretCast<int32_t>(), {bits}, {size});"], (got, places), d)
     v.ub.give(places.offset, n * 4)
     return d
 
@@ -235,6 +236,14 @@ def longs(v: VectorCore, out: Operand, o: Operand, n: int) -> None:
     for x, size in ((short, n), (w, 2 * n), (p, 2 * n)):
         if x is not o:
             v.ub.give(x.offset, size * 4)
+
+
+def joined_halves(v: VectorCore, out: Operand, low: Operand, high: Operand, n: int) -> None:
+    """Integers of 64 bits of their halves, `n` of them side by side."""
+    w, p, t = place(v, "halves", 2 * n), place(v, "places", 2 * n), place(v, "line", 2 * n, "float")
+    v.v([f"ac_joined({out.name}, {low.name}, {high.name}, {w.name}, {p.name}, {t.name}, {n});"], (low, high), out, w, p, t)
+    for x in (w, p, t):
+        v.ub.give(x.offset, 2 * n * 4)
 
 
 # ---- reductions

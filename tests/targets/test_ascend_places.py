@@ -8,6 +8,7 @@ import pytest
 import autocomp
 from autocomp.errors import UnsupportedOp
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor
+from tests.helpers import fresh
 
 needs_compiler = pytest.mark.skipif(not COMPILER, reason="no g++")
 FALL_BACK = "tiling/npu-scalar-*"
@@ -55,12 +56,17 @@ def test_rows_that_pass_by_in_chunks_the_last_of_which_ends_within(tmp_path):
     np.testing.assert_array_equal(got["least"], x.argmin(1))
 
 
-def test_an_end_that_may_be_the_result_stays_with_the_scalar_unit():
+@needs_compiler
+def test_an_end_that_may_be_the_result_is_two_words(tmp_path):
     """The first index where a truth value is set, or the type's largest number: that number is none of single precision."""
     text = ("graph g\ninput m: bool[5, 70]\n%0 = iota(shape=[5, 70], axis=1)\n%1 = where(m, %0, const(9223372036854775807, i64))\n"
             "%2 = reduce_min(%1, axes=[1])\noutput first = %2\n")  # fmt: skip
     program = autocomp.optimize(text, target="ascend:910b")
-    assert any("ac_run<" in s.text for s in program.printed.values())
+    assert "ac_joined(" in program.source() and not any("ac_run<" in s.text for s in program.printed.values())
+    m = np.random.default_rng(fresh.seed()).random((5, 70)) < 0.02
+    m[0] = False
+    program.executor = AscendExecutor(program, tmp_path)
+    np.testing.assert_array_equal(program.run({"m": m})["first"], np.where(m.any(1), m.argmax(1), 2**63 - 1))
 
 
 def test_rows_of_more_elements_than_single_precision_counts():

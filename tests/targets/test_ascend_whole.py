@@ -176,10 +176,9 @@ def test_large_quotients_of_words_are_cheaper_than_the_scalar_units():
     assert "ac_floordiv_i32(" in next(iter(program.printed.values())).text and program.predicted < 300e-6  # 3968 us by the scalar units
 
 
-@pytest.mark.parametrize("lines", ['%a = cast(i, to="i64")\n%0 = floordiv(%a, %a)', "%0 = pow(i, i)",
-                                   '%a = cast(i, to="i64")\n%0 = mul(%a, %a)'])  # fmt: skip
+@pytest.mark.parametrize("lines", ['%a = cast(i, to="i64")\n%0 = floordiv(%a, %a)', "%0 = pow(i, i)"])
 def test_what_vector_cores_do_not_hold_stays_with_the_scalar_unit(lines):
-    """The unit has no integers of 64 bits."""
+    """Quotients of integers of 64 bits have no form in words."""
     program = autocomp.optimize(graph({"i": "i32[37, 65]"}, lines), target="ascend:910b")
     assert any("ac_run<" in s.text for s in program.printed.values())
 

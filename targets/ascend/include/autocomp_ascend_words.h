@@ -509,3 +509,35 @@ AC_FN ac_ordinal_f32(const ac_i32 &d, const ac_f32 &x, const ac_i32 &t, const ac
   AC_V;
   Add(d, d, t, n);
 }
+
+// ---- integers of 64 bits as two words
+// Words of x at offsets o, `base` bytes further: one half of each integer. Rows of x lie `from` words apart, those of d `to`.
+AC_FN ac_half(const ac_i32 &d, const ac_i32 &x, const ac_u32 &o, uint32_t base, uint32_t rows, uint32_t n, uint32_t from, uint32_t to) {
+  for (uint32_t r = 0; r < rows; ++r) Gather(d[r * to], x[r * from], o, base, n);
+}
+// Low and high words beside each other. d, w, p, t: twice as many words as either. Word j is at 2 j bytes of w, or where j is odd at 2 j - 2 and n words behind.
+AC_FN ac_joined(const LocalTensor<int64_t> &d, const ac_i32 &low, const ac_i32 &high, const ac_i32 &w, const ac_i32 &p, const ac_f32 &t, uint32_t n) {
+  const ac_i32 to = d.ReinterpretCast<int32_t>();
+  Adds(w, low, 0, n);
+  Adds(w[n], high, 0, n);
+  Duplicate(to, 2, 2 * n);
+#if __NPU_ARCH__ == 2002  // no conversion to integers
+  SetFlag<HardEvent::V_S>(0);
+  WaitFlag<HardEvent::V_S>(0);
+  CreateVecIndex(p, int32_t(0), 2 * n);
+  AC_V;
+  Muls(p, p, 2, 2 * n);
+#else
+  ac_steps(t, 0.0f, 2.0f, 2 * n);
+  AC_V;
+  Cast(p, t, RoundMode::CAST_RINT, 2 * n);
+#endif
+  AC_V;
+  ac_bitand_i32(to, p, to, 2 * n);
+  AC_V;
+  Muls(to, to, int32_t(2 * n - 1), 2 * n);
+  AC_V;
+  Add(p, p, to, 2 * n);
+  AC_V;
+  Gather(to, w, ac_bits(p), 0, 2 * n);
+}
