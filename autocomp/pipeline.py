@@ -119,7 +119,7 @@ def import_model(model: Any, trace: Trace, features: Container[str] = (), **fron
 def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, trace: Trace,
             known: Measured | None = None) -> tuple[KernelGraph, Schedules]:  # fmt: skip
     """graph -> its kernels, and for each signature a schedule with its predicted cost, or with what was measured before (`known`)."""
-    from autocomp.egraph import given, loop_calls, parts  # a program from the cache does without the imports
+    from autocomp.egraph import given, loop_calls, parts, read_later  # a program from the cache does without the imports
     from autocomp.tune import written
     from autocomp.tune.apply import tuned_schedules
     from autocomp.tune.first import measured_first
@@ -155,6 +155,7 @@ def extract(graph: Graph, machine: Target, rules: RuleSet, options: Options, tra
             with trace.stage("tuned"):
                 asked = replace(options, min_speedup=1.0) if options.measure else options
                 schedules = tuned_schedules(calls, schedules, known, machine, asked, trace)
+        schedules = read_later.kept(calls, schedules, machine.chip, trace)
         if options.schedule:
             clauses, programs = written.told_apart(options.schedule)
             schedules = given.given_schedules(calls, schedules, machine, replace(options, schedule=clauses), trace)

@@ -35,7 +35,7 @@ def planned_specialised(p: TileProgram, schedule: Schedule, chip: Chip, table: t
     check_block(p, TEAM * (schedule.workers + 1), schedule.cluster, chip)
     printer = (tcgen05.placed if "tensor_memory" in chip.features else placed)(p, schedule, chip, table, plain)
     at, placer, printer.narrow = printer.place, printer.placer, narrow
-    printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
+    printer.streaming = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     blocks = chip.cores * schedule.resident if printer.persistent else 0
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip, blocks))
     if blocks and printer.growing:

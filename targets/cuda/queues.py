@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from autocomp.targets.cuda import mbarriers, ping_pong
 from autocomp.targets.cuda.cluster_split_k import own_turns
+from autocomp.targets.simt import streams
 from autocomp.targets.simt.expressions import index
 
 from autocomp.tile import agents
@@ -188,4 +189,4 @@ def start(at: WarpSpecialisedPrinter, q: Queue, copies: Iterable[Stmt], number: 
                 whose = str(b % at.together) if x.boxes > 1 else f"{number} % {at.together}" if q.loop is not None else "0"
                 at.put(f"if (ac_cluster_rank() == {whose}) ac_bulk_load_all<{at.together}>({rest});")
             else:
-                at.put(f"ac_bulk_load{at.once(x.view, 16 // x.view.dtype.bytes)}({rest});")
+                at.put(f"ac_bulk_load{streams.once(at, x.view, 16 // x.view.dtype.bytes)}({rest});")

@@ -26,7 +26,8 @@ def read_once(p: TileProgram, t: Tensor, tiles: Callable[[str], str]) -> bool:
     if len(loads) != 1 or sum(x.buffer == t.buffer for x in p.inputs) > 1 or not all(isinstance(n, int) for n in (*t.shape, *t.extents)):
         return False
     again = [a for x in loads[0] for a in x.axes if a not in t.axes and tiles(a) != "1"]
-    return not again and prod(t.extents) <= prod(t.shape)  # type: ignore[arg-type]
+    in_parts = t.guard and set(t.axes) <= {x for i in t.index for x, _ in i.terms} and not windows_overlap(t, dict(zip(t.axes, t.extents)))
+    return not again and bool(in_parts or prod(t.extents) <= prod(t.shape))  # type: ignore[arg-type]
 
 
 def windows_overlap(t: Tensor, extents: Mapping[str, Dim]) -> bool:

@@ -53,7 +53,7 @@ def planned(p: TileProgram, schedule: Schedule, chip: Chip, instructions: Sequen
     beside (a reduction's or a scan's exchanges, a ring of a thread's own). Raises as `emit` does."""
     p, at = fitted(p, schedule, chip, instructions, plain, counted)
     printer = Printer(p, at, exact, schedule.directives)
-    printer.streams = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
+    printer.streaming = (int(chip.limits.get("streams_from", 1)), int(chip.limits.get("streams_to", 0)))
     printer.overlaps = printer.wants("pdl", overlap_pays(p, chip))
     printer.statements()
     check_capacity(p, at, chip.memory("shared").capacity, registers_of(chip, schedule.threads))  # what spills as blocks share is priced

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from autocomp.targets.simt import streams
 from autocomp.targets.simt.digits import number, register
 from autocomp.targets.simt.direct import SLICES
 from autocomp.targets.simt.expressions import STORED, Scalar, held, under
@@ -104,7 +105,7 @@ def load_words(at: Printer, s: Stmt, t: Tensor) -> None:
         r = f"(q * {v})"
         place = lambda a: at.coordinate(layout, a, r)
         ok = at.inside(layout, t.axes, r) + at.guards(t.guard, place)
-        read = f"ac_load_words{at.once(t, v)}<{v}>(&{name}[q * {v // per}], {at.address(t, place)});"
+        read = f"ac_load_words{streams.once(at, t, v)}<{v}>(&{name}[q * {v // per}], {at.address(t, place)});"
         at.put(under(ok, read))
         if ok:
             at.put(f"else ac_fill<{v // per}>(&{name}[q * {v // per}], 0u);")

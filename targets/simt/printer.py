@@ -7,7 +7,7 @@ memory they touch that others see, and barriers are placed when all of them are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from autocomp.targets.cpu.flat import dim_text
@@ -25,6 +25,7 @@ from autocomp.targets.simt import (
     skip_masks,
     skip_neutral,
     software_pipeline,
+    streams,
     thread_partials,
     trees,
     turned,
@@ -32,7 +33,7 @@ from autocomp.targets.simt import (
     untied_accumulators,
     wide_gathers,
 )
-from autocomp.targets.simt.access import access_width, read_once
+from autocomp.targets.simt.access import access_width
 from autocomp.targets.simt.batch_copies import SideBySide, batch_copies
 from autocomp.targets.simt.coordinates import Coordinates
 from autocomp.targets.simt.digits import digit, linear, register
@@ -79,7 +80,7 @@ class Printer(Coordinates):
         self.extreme = extremes(p).__contains__
         self.relative = only_quotients(p)
         self.growing = {x.until[0] for x in _all_loops(p.body) if x.until}  # axes along which a tile's loops grow longer
-        self.streams = (1, 0)  # bytes of tensors that are told from others where they are read once, from and to
+        self.streaming = (1, 0)  # bytes of tensors that are told from others where they are read once, from and to
         self.overlaps = False  # whether a launch may start while the one before it ends
         self.kept: dict[str, str] = {}  # constants that have a register of their own
         self.soon: set[str] = set()  # copies that are loaded before a barrier and used behind it
@@ -429,7 +430,7 @@ class Printer(Coordinates):
             r = f"q * {v}" if v > 1 else "q"
             there, guards, address = self.reached(layout, t, f"({r})" if v > 1 else r)
             ok = there + guards
-            how = "_soon" if s.dst in self.soon else self.once(t, v)
+            how = "_soon" if s.dst in self.soon else streams.once(self, t, v) or streams.streamed(self, t, v)
             read = f"ac_load{how}<{v}>(&{name}[{r}], {address});"
             if not ok:
                 self.put(read)
@@ -442,10 +443,10 @@ class Printer(Coordinates):
 
     def read_where(self, t: Tensor, v: int, to: str, ok: list[str], address: str, other: str, how: str = "") -> None:
         """A load under conditions: values are there, and short ones converted, in any case (`ac_load_where`)."""
-        if how:
-            self.put(f"if ({every(ok)}) ac_load{how}<{v}>({to}, {address});", f"else ac_fill<{v}>({to}, {other});")
+        if how in ("", "_streamed"):
+            self.put(f"ac_load{how}_where<{v}>({to}, {every(ok)}, {address}, {other});")
         else:
-            self.put(f"ac_load_where<{v}>({to}, {every(ok)}, {address}, {other});")
+            self.put(f"if ({every(ok)}) ac_load{how}<{v}>({to}, {address});", f"else ac_fill<{v}>({to}, {other});")
 
     def load_strip(self, s: Stmt, t: Tensor) -> None:
         """Each element that a thread's windows read: where the first window that reads it is, and where the tensor has it."""
@@ -468,19 +469,6 @@ class Printer(Coordinates):
                 self.read_where(t, v, f"&{name}[{r}]", ok, address, literal(t.fill if t.guard else 0, t.dtype))
             else:
                 self.put(f"ac_load<{v}>(&{name}[{r}], {address});")
-
-    def once(self, t: Tensor, v: int) -> str:
-        """"_once" for whole copies of the one large tensor that streams through a product of few rows: the rest of L2 stays.
-
-        Weights of 33 and 134 MB took 0.81 and 0.91 of the time, maps and sums that stream 134 MB or more 1.03 to 1.05 of it (with L2 full
-        of lines to be written back; benchmarks/gpu.py, H200, 2026-11-21), so only the former are marked.
-        """
-        low, high = self.streams
-        size = lambda x: prod(x.shape) * x.dtype.bytes if all(isinstance(n, int) for n in x.shape) else 0  # type: ignore[arg-type]
-        if "evict_first" not in self.directives or v * t.dtype.bytes != 16 or not self.place.products or not low <= size(t) <= high:
-            return ""
-        others = {x.buffer: size(x) for x in self.p.inputs if x.buffer != t.buffer}
-        return "_once" if self.wants("evict_first", sum(others.values()) < low and read_once(self.p, t, self.count)) else ""
 
     def vector(self, layout: Layout, t: Tensor) -> int:
         """Elements that one access moves under a layout."""

@@ -42,6 +42,16 @@ AC_DEVICE unsigned long long ac_leaves_first() {
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
+// words whose lines are the first to leave the core's cache (PTX ISA, cache eviction priority hints)
+template <int B> AC_DEVICE ac_pack_of<B / 4, unsigned> ac_words(ac_streamed, const void *p) {
+  static_assert(B == 4 || B == 8 || B == 16);
+  ac_pack_of<B / 4, unsigned> w;
+  if constexpr (B == 16)
+    asm volatile("ld.global.L1::evict_first.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(w.v[0]), "=r"(w.v[1]), "=r"(w.v[2]), "=r"(w.v[3]) : "l"(p));
+  else if constexpr (B == 8) asm volatile("ld.global.L1::evict_first.v2.u32 {%0,%1}, [%2];" : "=r"(w.v[0]), "=r"(w.v[1]) : "l"(p));
+  else asm volatile("ld.global.L1::evict_first.u32 %0, [%1];" : "=r"(w.v[0]) : "l"(p));
+  return w;
+}
 template <int N, class S> AC_DEVICE void ac_load_words_once(unsigned *r, const S *p) {
   static_assert(N * sizeof(S) == 16);
   asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;"

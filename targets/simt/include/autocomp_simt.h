@@ -123,10 +123,27 @@ template <class S, int N, class R> AC_DEVICE void ac_unpack(R *r, const unsigned
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
 }
-// the same for what is read once: it should not take the place of what is read again (AC_ONCE: the target has its own)
+// the same for what is read once: it should not take the place of what is read again (AC_ONCE: the target has its own). Words of
+// `ac_streamed` come in lines that are the first to leave the core's cache
+struct ac_usual {};
+struct ac_streamed {};
+template <int B> AC_DEVICE ac_pack_of<B / 4, unsigned> ac_words(ac_usual, const void *p) { return *reinterpret_cast<const ac_pack_of<B / 4, unsigned> *>(p); }
 #ifndef AC_ONCE
+template <int B> AC_DEVICE ac_pack_of<B / 4, unsigned> ac_words(ac_streamed, const void *p) { return ac_words<B>(ac_usual(), p); }
 template <int N, class R, class S> AC_DEVICE void ac_load_once(R *r, const S *p) { ac_load<N>(r, p); }
+#else
+template <int B> AC_DEVICE ac_pack_of<B / 4, unsigned> ac_words(ac_streamed, const void *p);
 #endif
+template <int N, class R, class S> AC_DEVICE void ac_load_streamed(R *r, const S *p) {
+  const ac_pack_of<N * sizeof(S) / 4, unsigned> words = ac_words<N * sizeof(S)>(ac_streamed(), p);
+  if constexpr (sizeof(S) == 1 && sizeof(R) == 1) memcpy(r, words.v, N);
+  else {
+    ac_pack_of<N, S> t;
+    memcpy(t.v, words.v, sizeof t);
+#pragma unroll
+    for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+  }
+}
 // the same for what is used behind a barrier: its latency passes in front of it (AC_SOON: the target has its own)
 #ifndef AC_SOON
 template <int N, class R, class S> AC_DEVICE void ac_load_soon(R *r, const S *p) { ac_load<N>(r, p); }
@@ -147,7 +164,7 @@ template <int N, class S> AC_DEVICE ac_pack_of<N, S> ac_fetched(const S *p, bool
 template <int N, class S> AC_DEVICE void ac_keep(unsigned char *to, ac_pack_of<N, S> t) { *reinterpret_cast<ac_pack_of<N, S> *>(to) = t; }
 // N contiguous values where `ok`, else `other`, which is there in any case: no branch. Short ones are converted behind the load in any case:
 // a conversion under the guard would hold its predicate until the load is there, and a thread has seven: loads would come one by one.
-template <int N, class R, class S, class V> AC_DEVICE void ac_load_where(R *r, bool ok, const S *p, V other) {
+template <int N, class By = ac_usual, class R, class S, class V> AC_DEVICE void ac_load_where(R *r, bool ok, const S *p, V other) {
   const S x = ac_stored<S>(other);
   ac_pack_of<N, S> t;
 #pragma unroll
@@ -155,13 +172,16 @@ template <int N, class R, class S, class V> AC_DEVICE void ac_load_where(R *r, b
   if constexpr (N * sizeof(S) >= 4) {  // by words: one instruction fills several
     ac_pack_of<N * sizeof(S) / 4, unsigned> words;
     memcpy(words.v, t.v, sizeof t);
-    if (ok) words = *reinterpret_cast<const ac_pack_of<N * sizeof(S) / 4, unsigned> *>(p);
+    if (ok) words = ac_words<N * sizeof(S)>(By(), p);
     memcpy(t.v, words.v, sizeof t);
   } else {
     if (ok) t = *reinterpret_cast<const ac_pack_of<N, S> *>(p);
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) r[i] = ac_held(t.v[i]);
+}
+template <int N, class R, class S, class V> AC_DEVICE void ac_load_streamed_where(R *r, bool ok, const S *p, V other) {
+  ac_load_where<N, ac_streamed>(r, ok, p, other);
 }
 template <int N, class S, class R> AC_DEVICE void ac_store(S *p, const R *r) {
   ac_pack_of<N, S> t;
