@@ -8,7 +8,7 @@ lives    rounds of blocks that a core holds at once, times the clocks of one blo
 beside   blocks that share a core: one alone waits, computes and stores while nothing else of its core is under way, but for its own loads
          and stores (`apart`, rounds_apart)
 memory   bytes, among them those that blocks read once more where the caches cannot hold them meanwhile, and sectors that two blocks, or
-         two warps of one, write in part
+         two warps of one, write in part; a little less where maps have no more loads under way than memory needs
 
 All numbers are the chip's (`rates`), in clocks, bytes and ratios; one that its file does not give has a default made of others.
 """
@@ -115,6 +115,7 @@ def time(w: Issued, chip: Chip) -> Cost:
     twice = w.again * w.blocks if w.again and w.fetched * min(w.blocks, chip.cores * at_once) > chip.memory("l2").capacity else 0.0
     main = chip.memories[0]
     moved = w.read + w.written + twice + rewritten(w.partial * w.blocks, w.written, chip) + _torn_by_warps(w, chip)
+    moved *= 1 - of["near_streams"] * _near(w, chip, at_once)
     terms = {n: x * each / chip.clock for n, x in pipes.items()} | {"l2": through * w.blocks / of["l2_reads"]}
     fullest = max(terms, key=lambda n: terms[n])
     known = {fullest: terms[fullest], "latency": lives * rounds / chip.clock, main.name: moved / main.bandwidth}
@@ -160,6 +161,17 @@ def _pipes(w: Issued, chip: Chip, r: Rates) -> dict[str, list[float]]:
         matrix = chip.matrix_rate(w.matrix_dtype) * share / (chip.cores * chip.clock)
         out["matrix unit"] = [p.matrix / matrix for p in w.phases]
     return out
+
+
+def _near(w: Issued, chip: Chip, at_once: int) -> float:
+    """How near one another blocks that run at once read and store: the loads under way that memory's latency needs, as a share of all of
+    them, by how evenly what moves is read and stored. Of kernels that read everything once and whose threads meet nowhere: no other was
+    found to mind."""
+    if not w.written or not w.fetched or len(w.phases) > 1 or w.asked > w.fetched:
+        return 0.0
+    held = min(at_once, w.blocks / chip.cores) * w.fetched
+    needed = chip.latency * chip.memories[0].bandwidth / chip.cores
+    return min(1.0, needed / held) * 2 * min(w.read, w.written) / (w.read + w.written)
 
 
 def _torn_by_warps(w: Issued, chip: Chip) -> float:
