@@ -54,7 +54,7 @@ class _Tiled:
     """A tile and what the schedules that have it share: roofs by blocks, pieces, blocks of a core, runs."""
 
     tile: Tile
-    roofs: dict[int, Callable[[float, float], Cost]] = field(default_factory=dict)
+    roofs: dict[tuple[int, bool], Callable[[float, float], Cost]] = field(default_factory=dict)
     pieces: _Pieces = field(default_factory=dict)
     beside: dict[tuple[Any, ...], int] = field(default_factory=dict)
     runs: dict[Any, _Run] = field(default_factory=dict)
@@ -167,16 +167,16 @@ class BlockModel:
         more = over = waves / -(-blocks // at_once)  # where clusters leave cores over
         if s.roles == "warp_specialise" and form == "contract":  # power that idle cores leave
             more *= self.power(blocks)
-        cost = self.roof(known, blocks, direct)(self.matrix(s, t) * more, self._efficiency(s, known, blocks, beside))
+        cost = self.roof(known, blocks, direct, pair == 2)(self.matrix(s, t) * more, self._efficiency(s, known, blocks, beside))
         start = of["block"] * (1 + of["overlap"] * min(waves - 1, 8)) + (of["cluster"] if pair > 1 and t.shape else 0.0)
         start += of["stay"] * s.persistent
         start += _adding_up(s, chip, t) if s.cluster_split_k > 1 or s.stream_k else 0.0
         near, behind = self._through_l2(s, t, blocks, at_once, pair, over, beside, cost)
         return _Run(waves, at_once, beside, cost, near, start + behind)
 
-    def roof(self, known: _Tiled, blocks: int, direct: bool) -> Callable[[float, float], Cost]:
-        """The units' time of a tile's work by matrix operations and the share of their rate."""
-        roof = known.roofs.get(blocks)
+    def roof(self, known: _Tiled, blocks: int, direct: bool, pairs: bool) -> Callable[[float, float], Cost]:
+        """The units' time of a tile's work by matrix operations and the share of their rate, in clusters of two blocks or alone."""
+        roof = known.roofs.get((blocks, pairs))
         if roof is None:
             t, w = known.tile, self.d.work
             grain = (0, 0, 0) if t.shape else (w.m, w.n, w.k)
@@ -184,9 +184,9 @@ class BlockModel:
             if t.shape and self.lanes:  # part of what lanes issue
                 copies = 0.0
             written = w.written + torn(self.d, t, self.chip)
-            work = Work(t.read, written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain, 1.0, blocks,
-                        copies)  # fmt: skip
-            roof = known.roofs[blocks] = timer(work, self.chip)
+            work = Work(t.read - t.met * pairs, written, w.read_eff, t.matrix, w.matrix_dtype, vector * t.left, w.special * t.left, *grain,
+                        1.0, blocks, copies)  # fmt: skip
+            roof = known.roofs[blocks, pairs] = timer(work, self.chip)
         return roof
 
     def matrix(self, s: Schedule, t: Tile) -> float:

@@ -59,7 +59,7 @@ class Floor:
             share = matrix_share(s, chip, w.matrix_dtype, m.narrow(s, t), most)
         cost = time_of(Work(matrix=matrix, matrix_dtype=w.matrix_dtype, matrix_eff=share, tiles=blocks), chip)
         if cost.seconds - chip.launch <= self.from_l2:  # memory's part may be the largest, for which a price has another
-            cost = m.roof(m.known(s), blocks, direct)(matrix, share)
+            cost = m.roof(m.known(s), blocks, direct, s.cluster == 2 and s.cluster_split_k == 1)(matrix, share)
             if cost.bound == "l2":
                 return 0.0, 0.0
         return cost.seconds - chip.launch, 0.0 if direct or roles else t.steps * schemes.steps_left(s, m.d)

@@ -24,7 +24,8 @@ class Tile:
     less than 16 bytes, bytes with partial lines; of the longest reduction the chunks, and of one chunk the most bytes and the most
     elements of an operand; rows with padding; columns; steps in depth; seconds in which a core draws what one turn of a ring brings to a
     product; bytes of a slot; the share of turns that a mask leaves in the mean (`matrix` and `near` are of these) and in
-    the longest tile; tiles along the axis on which a cluster's blocks lie side by side, the last but one of the grid."""
+    the longest tile; tiles along the axis on which a cluster's blocks lie side by side, the last but one of the grid; of `read`, what
+    memory moves once more for operands whose two readers are the blocks of one cluster, where there are clusters of two."""
 
     tiles: int
     shape: tuple[int, int, int] | tuple[()]
@@ -44,6 +45,7 @@ class Tile:
     left: float = 1.0
     longest: float = 1.0
     beside: int = 1
+    met: float = 0.0
 
 
 def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = False, stays: bool = False, threads: int = 1,
@@ -67,8 +69,11 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         slot = _slot(shape, d, chip, patches, rows)
     line = 2 * chip.memories[0].line  # neighbouring sectors travel together
     extra = sum(a.bytes * (whole_lines(a, tile, line, extent) - 1) for a in d.operands)
+    beside, met = _along(d, tile), 0.0
     if roles.form == "contract":
-        extra += chip.numbers["read_twice"] * sum(a.bytes for a in d.operands if a.factor and _wanted(d, a, tile) > 1)
+        wanted = {a: n for a in d.operands if a.factor and (n := _wanted(d, a, tile)) > 1}
+        extra += chip.numbers["read_twice"] * sum(a.bytes for a in wanted)
+        met = chip.numbers["read_twice"] * sum(a.bytes for a, n in wanted.items() if n == beside == 2 and d.grid[-2] not in a.axes)
     extra += sum(p.bytes * _short(p, d, tile, 2 * line, chip) for p in d.pieces)
     size = lambda x: min(tile.get(x, extent[x]), extent[x])
     chunks, chunk = 1, {}
@@ -77,9 +82,8 @@ def tile_of(d: Demand, tile: Mapping[str, int], chip: Chip, patches: bool = Fals
         chunk = {a: prod(size(x) for x in a.views[-1] if x in extent) for a in d.operands if a.views}
         extra += _read_again(d, tile, tiles, threads, max(chunk.values(), default=1), chip) if not (stays or d.carries) else 0.0
     most = max((a.element * n for a, n in chunk.items()), default=1)
-    beside = _along(d, tile)
     return Tile(tiles, shape, near, common, matrix, copies, d.work.read + extra, chunks, most, max(chunk.values(), default=1), rows,
-                 shape[1] if shape else 0, steps, turn, slot, left, longest, beside)  # fmt: skip
+                 shape[1] if shape else 0, steps, turn, slot, left, longest, beside, met)  # fmt: skip
 
 
 def outline(d: Demand, tile: Mapping[str, int], patches: bool, even: tuple[int, int]) -> Tile:
