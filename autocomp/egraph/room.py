@@ -2,7 +2,7 @@
 
     rhs: "tile(m: ?bm, n: ?bn, k: ?bk, stages: ?s, workers: ?w, roles: 'warp_specialise')"
 
-    fits(tile)   ->   ?bm * ?bn <= 128 * (128 * ?w)                                                         results of a thread
+    fits(tile)   ->   ?bm * min(?bn, extent(n)) <= 160 * (128 * ?w)                                         results of a thread
                       ?s * factor_bytes() * ?bk * (?bm + ?bn) + staged results, barriers <= room(shared)    bytes of a block
 
     rhs: "tile(i: ?bi, j: ?bk, k: ?bk)"         two slots of a tile, whose rows or columns begin at whole blocks, <= room(ub)
@@ -25,7 +25,7 @@ from autocomp.rewrite.vocabulary import ROLE
 
 TEAM, TEAM_ROWS, WARP_ROWS = int(constant("team_threads")), int(constant("team_rows")), int(constant("warp_rows"))
 STAGED, BOX, ALIGN = int(constant("staged_bytes")), int(constant("box_columns")), int(constant("shared_align"))
-RESULTS = int(constant("held_results"))
+RESULTS, OF_TEAM = int(constant("held_results")), int(constant("held_of_team"))
 PITCH, SLOTS = int(constant("vector_pitch")), int(constant("vector_slots"))
 HALF = 2
 SUM = 4  # bytes of a product's result while it is summed
@@ -138,7 +138,8 @@ def _contract(t: _Tile) -> Iterator[Need]:
     each = _call("factor_bytes")
     if t.direct:
         return
-    yield Need("results of a thread", (rows * cols).expr, (t.threads * RESULTS).expr)
+    own = rows * (_call("min", cols, _Term(Call("extent", (Word("n"),)))) if t.roles else cols)
+    yield Need("results of a thread", own.expr, (t.threads * (OF_TEAM if t.roles else RESULTS)).expr)
     if not t.roles:
         rows, cols = (_call("max", x, WARP_ROWS) for x in (rows, cols))
     if "taps" in t.at:  # the taps of all steps stay, patches pass by

@@ -96,6 +96,16 @@ def results(s: Schedule) -> float:
     return rows * columns / (128 * (1 if s.ping_pong else s.workers) if s.roles == "warp_specialise" else s.threads)
 
 
+def test_columns_that_are_all_may_be_a_few_more():
+    """Of 136 and 160 columns a tile of 256 rows has all; of 168 a thread would hold too many, and of 320 they would not be all."""
+    target, tiles = load_target("cuda:h200"), {}
+    for columns in (136, 160, 168, 320):
+        kernel = cover_of(parse(gemm(8192, columns, 1024)), target.chip.name).calls[0].kernel
+        made = [c.schedule for c in candidates(kernel, load_rules(), target.chip, Options()) if c.schedule.roles == "warp_specialise"]
+        tiles[columns] = {dict(s.tile)["i1"] for s in made if dict(s.tile)["i0"] == 256 and s.workers == 2 and not s.ping_pong}
+    assert 136 in tiles[136] and 160 in tiles[160] and max(tiles[168]) == max(tiles[320]) == 128, tiles
+
+
 def test_a_tile_that_does_not_fit_is_refused_with_its_numbers():
     target, refused = load_target("cuda:h200"), dict[str, int]()
     kernel = cover_of(parse(gemm(1024, 2048, 1024)), target.chip.name).calls[0].kernel
