@@ -9,6 +9,8 @@ import pytest
 from autocomp.targets.simt.expressions import _F16
 
 import autocomp
+from autocomp.errors import UnsupportedOp
+from autocomp.ir.schedule import Schedule
 from autocomp.simulate.ascend_model import COMPILER, AscendExecutor, ModelFailure
 from tests.helpers import fresh
 
@@ -94,3 +96,19 @@ def test_words_are_not_combined_with_single_precision(tmp_path):
 @pytest.mark.parametrize("fn", sorted(_F16))
 def test_the_scalar_unit_has_the_functions_of_f16(fn):
     assert f"ac_{fn}_f16(" in files("autocomp.targets").joinpath("ascend", "include", "autocomp_ascend_scalar.h").read_text()
+
+
+def test_values_a_row_of_several_axes_are_one_run_or_refused():
+    """A tile has rows along i0 and i1. A value a row that lies so in memory comes as one run; turned, there is none."""
+    for s, known in (("f32[8, 64]", True), ("f32[64, 8]", False)):
+        turn = "" if known else "%1 = transpose(%1, perm=[1, 0])\n"
+        lines = f"%0 = reshape(x, shape=[64, 8, 32])\n%y = transpose(%0, perm=[1, 0, 2])\n%1 = softplus(s)\n{turn.replace('%1 =', '%2 =')}"
+        lines += f"%3 = reshape({'%1' if known else '%2'}, shape=[8, 64, 1])\n%4 = mul(%y, %3)\noutput out = %4\n"
+        program = autocomp.optimize(f"graph g\ninput x: f32[64, 256]\ninput s: {s}\n{lines}", target="ascend:910b")
+        kernel = program.calls.calls[-1].kernel
+        wide = Schedule.make({a.name: n for a, n in zip(kernel.axes, (2, 64, 32))})
+        if known:
+            assert "ac_copy(1, 2 * 64 * 4, 0, 0)" in program.target.emit(kernel, wide).text
+        else:
+            with pytest.raises(UnsupportedOp, match="do not lie side by side"):
+                program.target.emit(kernel, wide)
