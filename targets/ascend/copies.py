@@ -42,13 +42,11 @@ def copy_lines(r: Region, g: Geometry, kind: str, lane: str, true: Mapping[str, 
 
     Raises UnsupportedOp where elements do not lie side by side.
     """
-    merged = 1
-    if kind == "stat":
-        lane, merged = _dense(r, g, true, where)
-    if lane and r.step.get(lane, 0) != merged and true[lane] != "1":
+    lane = lane if kind != "stat" else _only(r, g, where)
+    if lane and r.step.get(lane, 0) != 1 and true[lane] != "1":
         raise UnsupportedOp(f"elements of {r.tensor.removesuffix('_g')} along axis {lane} lie {r.step.get(lane, 0)} apart", where=where,
                             hint="vector cores copy rows; transpose the tensor beforehand")  # fmt: skip
-    count = "1" if not lane else true[lane] if merged == 1 else f"{true[lane]} * {merged}"
+    count = true[lane] if lane else "1"
     rows = [(a, n) for a, n in g.rows if n > 1] if kind == "full" else []
     last = rows[-1][0] if rows else ""
     block = bool(rows) and r.step.get(last, 0) >= g.lanes[lane] and rows[-1][1] <= interface().most("DataCopyExtParams", "blockCount")
@@ -67,18 +65,10 @@ def copy_lines(r: Region, g: Geometry, kind: str, lane: str, true: Mapping[str, 
     return (*(("  " * i) + x for i, x in enumerate(loops)), "  " * len(loops) + call)
 
 
-def _dense(r: Region, g: Geometry, true: Mapping[str, str], where: str) -> tuple[str, int]:
-    """The axis along which a statistic's elements are counted, and how many lie side by side for each: all rows of its other axes. Raises
-    UnsupportedOp where memory has them in another order or apart."""
-    wide = [(a, n) for a, n in g.rows if n > 1]
-    if len(wide) < 2:
-        return (wide[0][0] if wide else g.rows[-1][0] if g.rows else ""), 1
-    run = 1
-    for a, n in reversed(wide):
-        cut = a != wide[0][0] and true[a] != str(n)
-        if r.step.get(a, 0) != run or cut:
-            over = ", ".join(x for x, _ in wide)
-            raise UnsupportedOp(f"values a row of {r.tensor.removesuffix('_g')} over {over} do not lie side by side", where=where,
-                                hint="vector cores copy rows; transpose the tensor beforehand")  # fmt: skip
-        run *= n
-    return wide[0][0], run // wide[0][1]
+def _only(r: Region, g: Geometry, where: str) -> str:
+    """The axis of a statistic's rows. Raises UnsupportedOp where a tile has rows along several: one copy brings one run."""
+    wide = [a for a, n in g.rows if n > 1]
+    if len(wide) > 1:
+        raise UnsupportedOp(f"values a row of {r.tensor.removesuffix('_g')} over {', '.join(wide)} are not copied as one run", where=where,
+                            hint="vector cores copy rows; take tiles with one axis of rows")  # fmt: skip
+    return wide[0] if wide else g.rows[-1][0] if g.rows else ""
