@@ -8,9 +8,11 @@ from math import log
 from typing import TYPE_CHECKING
 
 from autocomp.cost.roofline import time_of
+from autocomp.cost.scatters import scatter_seconds
 from autocomp.cost.selection import selection_seconds
 from autocomp.cost.sums_at import sums_seconds
 from autocomp.cost.work import Cost, Work
+from autocomp.ir.coded import CHUNKED
 from autocomp.ir.types import dim_hint
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from autocomp.ir.kernel import Kernel
     from autocomp.ir.node import Attrs
     from autocomp.ir.types import TensorType
+
+
+NAMES = {"sum_at": "atomics", "scatter_nd": "updates", "scatter_elements": "updates"}
 
 
 def reference_seconds(operands: Iterable[TensorType], chip: Chip) -> float:
@@ -33,7 +38,7 @@ def coded_cost(kernel: Kernel, chip: Chip) -> Cost:
     more = own_seconds(kernel.opaque, kernel.attrs, [a.type for a in kernel.inputs], kernel.outputs[0].type, chip)
     if not more:
         return cost
-    name = "atomics" if kernel.opaque == "sum_at" else "order"
+    name = NAMES.get(kernel.opaque, "order")
     bound = name if more > cost.seconds else cost.bound
     return replace(cost, seconds=cost.seconds + more, bound=bound, parts=(*cost.parts, (name, more)))
 
@@ -45,6 +50,8 @@ def own_seconds(op: str, attrs: Attrs, operands: Sequence[TensorType], made: Ten
         return selection_seconds(attrs, operands[0], chip)
     if op == "sum_at":
         return sums_seconds(attrs, operands, made, chip)
+    if CHUNKED in chip.features and op in ("scatter_nd", "scatter_elements"):
+        return scatter_seconds(op, attrs, operands, chip)
     if op != "topk":
         return 0.0
     of, x = chip.numbers, operands[0]

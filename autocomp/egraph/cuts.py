@@ -421,7 +421,7 @@ class Enumerator:
         """What an op without a body takes beside its bytes: as a function of the target's, or through its reference."""
         (node,) = (self.subject.nodes[n].enode for n in cut.nodes)
         operands = [self.subject.types[k] for k in node.children]
-        if coded(node.op, operands, self.chip.features):
+        if coded(node.op, operands, self.chip.features, node.attrs):
             return own_seconds(node.op, node.attrs, operands, self.subject.types[cut.cls], self.chip)
         return reference_seconds(operands, self.chip)
 

@@ -72,7 +72,7 @@ def _kernel(built: Bodies, x: int, extra: list[int], cut: Cut, features: Sequenc
         inputs = tuple(Arg(f"in{j}", s.types[k], False) for j, k in enumerate(node.enode.children))
         sig = f"opaque {node.enode.op} {node.enode.attrs!r} {[str(a.type) for a in inputs]} {s.types[x]}"
         kernel = Kernel(name, "X", (), inputs, (Arg("out0", s.types[x]),), (), sig, f"{node.enode.op}")
-        known = coded(kernel.opaque, [a.type for a in inputs], features)
+        known = coded(kernel.opaque, [a.type for a in inputs], features, node.enode.attrs)
         return Kernel(**{**kernel.__dict__, "attrs": node.enode.attrs, "coded": known}), {"out0": x} | {
             f"in{j}": k for j, k in enumerate(node.enode.children)
         }

@@ -4,19 +4,35 @@ for them, which the chip's features name; on others they run through their refer
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from math import prod
 
 from autocomp.ir.node import Attrs
-from autocomp.ir.types import TensorType
+from autocomp.ir.types import TensorType, dim_hint
 
 # op -> feature of a chip
 FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "sorts", "radix_topk": "radix_select", "sum_at": "atomics"}
+CHUNKED = "scatters_by_chunks"
+PLACE = 2**14  # elements that an index names, of which any core holds those of one
 ELEMENTS = ("f64", "f32", "f16", "bf16", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 SELECTED = range(1, 2049)  # of how many elements `ordering/radix-select` makes a `radix_topk`
 
 
-def coded(op: str, operands: Iterable[TensorType], features: Container[str]) -> bool:
+def coded(op: str, operands: Iterable[TensorType], features: Container[str], attrs: Attrs | None = None) -> bool:
     """Whether a chip with these features has a function for an op of these operands."""
-    return FUNCTIONS.get(op) in features and all(t.dtype.name in ELEMENTS for t in operands)
+    given = tuple(operands)
+    if not all(t.dtype.name in ELEMENTS for t in given):
+        return False
+    return FUNCTIONS.get(op) in features or (attrs is not None and CHUNKED in features and _in_chunks(op, given, attrs))
+
+
+def _in_chunks(op: str, operands: Sequence[TensorType], attrs: Attrs) -> bool:
+    """Whether vector cores of an NPU take a scatter chunk by chunk: of known sizes, folds of what they compute."""
+    if FUNCTIONS.get(op) != "scatters":
+        return False
+    known = all(t.is_static and t.elements > 0 for t in operands) and operands[1].dtype.name in ("i32", "i64")
+    if not known or (op == "scatter_nd" and operands[2].elements // prod(map(dim_hint, operands[1].shape[:-1])) > PLACE):
+        return False
+    return operands[0].elements < 2**31 and (attrs["reduction"] == "none" or operands[0].dtype.name in ("f32", "f16", "i32"))
 
 
 def coded_by_rule(op: str, operands: Sequence[TensorType], attrs: Attrs, features: Container[str]) -> bool:

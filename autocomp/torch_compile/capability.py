@@ -163,7 +163,7 @@ class Trial:
     def _coded(self, n: Node) -> bool:
         """Whether the target has a function for an opaque op, or it is written with others where it is as small as here."""
         operands = [x.type for x in n.inputs]
-        if coded(n.op, operands, self.features) or coded_by_rule(n.op, operands, n.attrs, self.features):
+        if coded(n.op, operands, self.features, n.attrs) or coded_by_rule(n.op, operands, n.attrs, self.features):
             return True
         decompose = OPS[n.op].decompose
         return decompose is not None and decompose(self.reader.b, n.inputs, n.attrs) is not None

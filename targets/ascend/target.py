@@ -9,6 +9,7 @@ from autocomp.targets.ascend.api import api, architecture, check, defined
 from autocomp.targets.ascend.chips import flag_of
 from autocomp.targets.ascend.element import emit_elements
 from autocomp.targets.ascend.emit import HEADER, emit, fitted
+from autocomp.targets.ascend.scatters import emit_scatter
 from autocomp.targets.ascend.tables import check_types, table
 from autocomp.targets.ascend.toolchain import Toolchain, headers
 from autocomp.targets.source import Admitted, KernelSource, below
@@ -48,7 +49,10 @@ class AscendTarget:
 
     def emit(self, kernel: Kernel, schedule: Schedule, header: tuple[str, ...] = ()) -> KernelSource:
         """The kernel under a schedule, of names that the public interface has for the chip. Raises UnsupportedOp for another."""
-        out = self.admitted.take(kernel, schedule, header) or self.printed(kernel, schedule, header)
+        if kernel.opaque:
+            out = emit_scatter(kernel, self.chip, header)
+        else:
+            out = self.admitted.take(kernel, schedule, header) or self.printed(kernel, schedule, header)
         check(out.text, api(architecture(self.toolchain.arch)), own_names(out.headers), out.name)
         return out
 

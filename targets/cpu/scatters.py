@@ -73,12 +73,12 @@ def _along(kernel: Kernel) -> list[str]:
         "    memcpy(out0 + begin, in0 + begin, (all * (me + 1) / team - begin) * sizeof *out0);",
         "    #pragma omp barrier",
         "    for (long o = o0; o < o1; o++) {",
-        f"      const long front = {_place('o', lead, x.shape[:axis])} * length * row;",
+        f"      const long front = {place_within('o', lead, x.shape[:axis])} * length * row;",
         "      for (long j = 0; j < many; j++)",
         "        for (long k = k0; k < k1; k++) {",
         "          const long v = (o * many + j) * inner + k;",
         "          long i = (long)in1[v];" + _inside(x.shape[axis], ""),
-        f"          const long y = front + i * row + {_place('k', behind, x.shape[axis + 1 :])};",
+        f"          const long y = front + i * row + {place_within('k', behind, x.shape[axis + 1 :])};",
         "          WRITE",
         "        }",
         "    }",
@@ -97,7 +97,7 @@ def count(shape: Sequence[Dim]) -> str:
     return " * ".join([d.name if isinstance(d, Sym) else f"{d}L" for d in shape]) or "1L"
 
 
-def _place(number: str, of: Sequence[Dim], within: Sequence[Dim]) -> str:
+def place_within(number: str, of: Sequence[Dim], within: Sequence[Dim]) -> str:
     """Where element `number` of one shape stands in another one that is as large or larger along each dimension."""
     if tuple(of[1:]) == tuple(within[1:]):
         return number

@@ -499,3 +499,18 @@ AC_S float ac_div_half(float a, float b) { return a / b; }
 AC_S float ac_small(uint32_t v, float minus) { return float(v) - minus; }
 AC_S float ac_small_signed(int32_t v, float minus) { return float(v) - minus; }
 AC_S int32_t ac_alone(int32_t x) { return x; }
+
+// Place i of n behind a place p of those in front: negative ones count from the end, -1 for one outside.
+AC_S int64_t ac_place(int64_t p, int64_t i, int64_t n) {
+  const int64_t at = i < 0 ? i + n : i;
+  return p < 0 || at < 0 || at >= n ? -1 : p * n + at;
+}
+// What an update makes of an element (targets/ascend/scatters.py): integers wrap.
+AC_S float ac_folded_add(float a, float b) { return a + b; }
+AC_S float ac_folded_mul(float a, float b) { return a * b; }
+AC_S float ac_folded_max(float a, float b) { return ac_max(a, b); }
+AC_S float ac_folded_min(float a, float b) { return ac_min(a, b); }
+AC_S int32_t ac_folded_add(int32_t a, int32_t b) { return int32_t(uint32_t(a) + uint32_t(b)); }
+AC_S int32_t ac_folded_mul(int32_t a, int32_t b) { return int32_t(uint32_t(a) * uint32_t(b)); }
+AC_S int32_t ac_folded_max(int32_t a, int32_t b) { return a > b ? a : b; }
+AC_S int32_t ac_folded_min(int32_t a, int32_t b) { return a < b ? a : b; }
