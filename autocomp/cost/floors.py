@@ -6,14 +6,24 @@ from operator import attrgetter
 
 from autocomp.cost import lanes, schemes
 from autocomp.cost.blocks import BlockModel, matrix_share, side_by_side
+from autocomp.cost.chip import Chip
+from autocomp.cost.demand import demand_of
 from autocomp.cost.roofline import time_of
 from autocomp.cost.tiles import Tile, outline
 from autocomp.cost.work import Work
+from autocomp.ir.kernel import Kernel
 from autocomp.ir.schedule import Schedule
 
 # what the units' seconds depend on, beside the slots of a ring
 _UNITS = attrgetter("tile", "threads", "instruction", "roles", "workers", "cluster", "persistent", "ping_pong", "directives")
 BELOW = 1 - 1e-9  # sums of floating-point numbers in another order
+
+
+def least_of(kernel: Kernel, chip: Chip) -> float:
+    """Seconds that a kernel takes at least on a chip that runs blocks, whatever its schedule: a launch, and its bytes, each of which moves
+    once."""
+    work = demand_of(kernel).work
+    return BELOW * time_of(Work(read=work.read, written=work.written), chip).seconds
 
 
 class Floor:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from autocomp.budget import Effort, cover_effort
 from autocomp.cost.chip import Chip
+from autocomp.cost.floors import least_of
 from autocomp.cost.roles import roles_of
 from autocomp.cost.scalar import SCALAR
 from autocomp.cost.work import Cost
 from autocomp.deadline import current
 from autocomp.egraph import choose
 from autocomp.egraph import cover as covers
+from autocomp.egraph.alike import form_of
 from autocomp.egraph.cut import Known
 from autocomp.egraph.cut_prices import Prices
 from autocomp.egraph.frozen import Frozen
@@ -43,6 +45,7 @@ MANY = 8  # kernels that such a program has at least: of fewer, covers by what i
 PROMISED = 0.9  # the same where nothing is left out: schedules take more than is expected once more
 DEAR = 2.0  # times a body's price in the cover beyond which its schedules refute it
 DEAR_CHAIN = 1.25  # the same of a chain: what it spares is a part of the time of products, and a cover knows neither tiles nor panels
+AT_ONCE = 16  # kernels of a cover, the dearest first, that are scheduled before the next look at whether it can still be the cheapest
 WORTH = 0.1  # of the program's seconds that such a body takes at least, or all bodies that are dear together
 
 
@@ -119,7 +122,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         before = found.best
         if (settled and not again) or (before and found.likely(calls, known=True) > (ABOVE if again else PROMISED) * before[0]):
             break
-        without |= found.take(calls, GAIN)
+        without |= found.take(calls, GAIN, part=not again)  # else the next cover asks for its other bodies
         if settled or (not again and found.best is before):
             break
     if found.best and KNOWN and (again or dearer) and found.others() and not found.late():
@@ -127,7 +130,7 @@ def cover(frozen: Frozen, rules: RuleSet, chip: Chip, options: Options, trace: T
         found.known.settled = True
         last = cover_effort(len(frozen.graph.nodes()))
         with suppress(UnsupportedOp):
-            found.take(_kernels(frozen, rules, chip, options, trace, without, last, shared, found.known), GAIN)
+            found.take(_kernels(frozen, rules, chip, options, trace, without, last, shared, found.known), GAIN, part=True)
     if found.best is None:
         assert found.first is not None
         raise found.first
@@ -165,31 +168,43 @@ class _Found:
     best: tuple[float, KernelGraph] | None = None
     first: AutocompError | None = None
 
-    def take(self, calls: KernelGraph, gain: float = 1.0) -> set[frozenset[int]]:
+    def take(self, calls: KernelGraph, gain: float = 1.0, part: bool = False) -> set[frozenset[int]]:
         """Schedule a cover's kernels, keep it if it takes less than `gain` times the cheapest; what no body may have together where some
-        have no schedule."""
+        have no schedule. `part`: only as long as the least that it may take is less; what is scheduled by then is known."""
         kernels = {c.kernel.signature: c.kernel for c in calls.calls if not c.kernel.opaque}
         refused: dict[str, AutocompError] = {}
+        most = self._most(gain)
         with self.trace.stage("schedule") as note:
             new = [k for s, k in kernels.items() if s not in self.schedules]
-            self.schedules |= choose.choose_schedules(
-                new, self.rules, self.chip, self.options, self.trace, self.admit, self.memo, refused, self.issued, self.made
-            )
+            rest = _Rest(calls, new, self.chip) if part and self.best and self.chip.runs_blocks else None  # each kernel is a launch
+            for some in rest.turns() if rest else [new]:
+                if rest and rest.least(self.schedules) > most:
+                    break
+                self.schedules |= choose.choose_schedules(
+                    some, self.rules, self.chip, self.options, self.trace, self.admit, self.memo, refused, self.issued, self.made
+                )
             for signature, why in refused.items():
                 self.first = self.first or why
                 self.trace.add("reject", "target", phase="cover", kernel=kernels[signature].name, reason=why.what, count=1)
-            note.update(schedules=len(self.schedules))
+            left = [k for s, k in kernels.items() if s not in self.schedules and s not in refused]
+            note.update(schedules=len(self.schedules), **({"left": len(left)} if left else {}))
         for c in calls.calls:
             if c.cut and c.kernel.signature in self.schedules:
                 key, alike = c.cut
                 if roles_of(c.kernel).form == "reduce" or self.schedules[c.kernel.signature][0].instruction == SCALAR:
                     self.folds.add(key)
                 self.known.add(key, alike, self.schedules[c.kernel.signature][1].seconds, c.expected)
-        if not refused:
+        if not refused and not left:
             taken = seconds(calls, self.schedules)
-            if self.best is None or taken < max(gain * self.best[0], self.best[0] - self.chip.launch / 2 if gain < 1 else 0.0):
+            if taken < most:
                 self.best = taken, calls
         return {w for c in calls.calls if c.kernel.signature in refused for w in _avoided(c)}
+
+    def _most(self, gain: float) -> float:
+        """Seconds below which a cover is kept."""
+        if self.best is None:
+            return inf
+        return max(gain * self.best[0], self.best[0] - self.chip.launch / 2 if gain < 1 else 0.0)
 
     def dear(self, calls: KernelGraph) -> set[frozenset[int]]:
         """What no body of the next cover has together, since this one's takes long by its schedule."""
@@ -265,6 +280,38 @@ class _Found:
     def left_out(self, without: frozenset[frozenset[int]]) -> bool:
         """Whether some reduction, or body that goes element after element, that has a schedule is one that covers do without."""
         return any(w <= key[2] for key in self.folds for w in without)  # type: ignore[operator]
+
+
+class _Rest:
+    """What a cover takes at least while some of its kernels have no schedule yet. `new`: those that had none before."""
+
+    def __init__(self, calls: KernelGraph, new: list[Kernel], chip: Chip) -> None:
+        self.calls, self.new = calls, new
+        self._least = {k.signature: least_of(k, chip) for k in new}
+
+    def turns(self) -> list[list[Kernel]]:
+        """The new kernels, those first that are expected to be furthest above the least that they take; kernels for which one schedule is
+        chosen (`form_of`) together."""
+        forms: dict[str, list[Kernel]] = {}
+        above: dict[str, float] = {}
+        form = {k.signature: form_of(k) for k in self.new}
+        for k in self.new:
+            forms.setdefault(form[k.signature], []).append(k)
+        for c in self.calls.calls:
+            if (s := c.kernel.signature) in form:
+                above[form[s]] = above.get(form[s], 0.0) + c.expected - self._least[s]
+        out: list[list[Kernel]] = [[]]
+        for name in sorted(forms, key=lambda x: -above[x]):
+            if len(out[-1]) >= AT_ONCE:
+                out.append([])
+            out[-1] += forms[name]
+        return out
+
+    def least(self, schedules: dict[str, tuple[Schedule, Cost]]) -> float:
+        """Seconds of all of them by what is known."""
+        own = ((c, c.kernel.signature) for c in self.calls.calls)
+        return sum(c.expected if c.kernel.opaque else schedules[s][1].seconds if s in schedules else self._least.get(s, 0.0)
+                   for c, s in own)  # fmt: skip
 
 
 def _by_elements(calls: KernelGraph, schedules: dict[str, tuple[Schedule, Cost]]) -> bool:
