@@ -21,7 +21,8 @@ BYTES = int(BLOCK)
 @dataclass(frozen=True)
 class Chunks:
     """`places` that indices name, of `width` elements each, `each` a chunk. wide: rows of blocks, `pitch` elements apart on chip, which
-    vector instructions take; else elements side by side, which the scalar unit takes. halves: computed in single precision."""
+    vector instructions take; else elements side by side, which the scalar unit takes. halves: computed in single precision. columns:
+    a chunk is so many rows of `each` columns, `pitch` apart, and looks at the indices of its own columns alone."""
 
     places: int
     width: int
@@ -29,6 +30,7 @@ class Chunks:
     wide: bool
     pitch: int
     halves: bool
+    columns: int = 0
 
     @property
     def count(self) -> int:
@@ -51,7 +53,23 @@ def chunks(op: str, attrs: Attrs, operands: Sequence[TensorType], chip: Chip) ->
     cores = int(chip.cores * chip.limits["vector_cores"])
     most = max(1, min(room // bytes_, -(-places // cores), int(constant("scatter_rows")) if wide else places))
     least = -(-BYTES // (width * size))  # no two cores write to one block
+    if op == "scatter_elements" and (found := _columns(attrs["axis"], operands, room, cores, halves, "whole_blocks" in chip.features)):
+        return found
     return Chunks(places, width, _even(places, max(most, least), least), wide, pitch, halves)
+
+
+def _columns(axis: int, operands: Sequence[TensorType], room: int, cores: int, halves: bool, ends: bool) -> Chunks | None:
+    """Chunks of columns, where nothing stands in front of the axis that indices count, each column has indices, and one copy has all rows.
+    ends: of whole blocks, as each row's end would be put together by the scalar unit."""
+    x, index = ([dim_hint(d) for d in t.shape] for t in operands[:2])
+    size, length, inner = operands[0].dtype.bytes, x[axis], prod(x[axis + 1 :])
+    block = BYTES // size
+    if prod(x[:axis]) > 1 or index[axis + 1 :] != x[axis + 1 :] or inner < 2 * block or length > constant("scatter_rows"):
+        return None
+    most = int(room / (length * (size + F32 * halves))) // block * block
+    fits = lambda n: not (left := inner % n) or (left * size % BYTES == 0 if ends else left >= block)  # no two cores write to one block
+    each = next((n for n in range(-(-inner // (block * cores)) * block, most + 1, block) if fits(n)), 0)
+    return Chunks(inner, 1, each, False, each, halves, length) if each else None
 
 
 def _even(places: int, most: int, least: int) -> int:
@@ -70,7 +88,9 @@ def scatter_seconds(op: str, attrs: Attrs, operands: Sequence[TensorType], chip:
     turns = -(-c.count // (chip.cores * int(lim["vector_cores"])))
     updates = new.elements / c.width
     seen = float(index.elements)
-    if op == "scatter_elements":
+    if c.columns:
+        seen *= c.each / c.places
+    elif op == "scatter_elements":
         axis = attrs["axis"]
         outer = prod(map(dim_hint, x.shape[:axis]))
         seen *= min(1.0, (c.each * outer / c.places + 1) / outer)

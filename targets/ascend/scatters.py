@@ -77,9 +77,9 @@ class _Printer:
     def places(self) -> Iterator[str]:
         """Where a chunk lies as memory has it, where it is computed with, an update's row, and words beside."""
         c = self.c
-        yield self.room("held", self.type, c.each * c.pitch, self.size)
+        yield self.room("held", self.type, self.elements_held, self.size)
         if self.computed != self.type:
-            yield self.room("sums", self.computed, c.each * c.pitch, F32)
+            yield self.room("sums", self.computed, self.elements_held, F32)
         if c.wide and self.how != "none":
             yield self.room("row", self.type, c.pitch, self.size)
             if self.computed != self.type:
@@ -102,24 +102,45 @@ class _Printer:
         c = self.c
         yield f"const uint32_t first = chunk * {c.each}, n = ac_least({c.each}, {c.places} - first);"
         rows = f"ac_copy(n, {c.width * self.size}, 0, 0)" if c.wide else f"ac_copy(1, n * {c.width * self.size}, 0, 0)"
+        back = rows
+        if c.columns:
+            far, gap = f"({c.places} - n) * {self.size}", f"({c.each * self.size} - (n * {self.size} + 31) / 32 * 32) / 32"
+            rows, back = (f"ac_copy({c.columns}, n * {self.size}, {g})" for g in (f"{far}, {gap}", f"{gap}, {far}"))
         yield f"DataCopyPad(held, in0_g[uint64_t(first) * {c.width}], {rows}, {{false, 0, 0, 0}});"
         here = "MTE2" if c.wide and self.how == "none" else "V" if c.wide else "S"  # who writes updates
         if self.computed != self.type:
-            yield from (*flag("MTE2", "V"), f"Cast(sums, held, RoundMode::CAST_NONE, {c.each * c.pitch});")
+            yield from (*flag("MTE2", "V"), f"Cast(sums, held, RoundMode::CAST_NONE, {self.elements_held});")
             yield from ["PipeBarrier<PIPE_V>();"] if here == "V" else flag("V", here)
         elif here != "MTE2":
             yield from flag("MTE2", here)
         yield from self.updates()
         if self.computed != self.type:
             yield from ["PipeBarrier<PIPE_V>();"] if here == "V" else flag(here, "V")
-            yield f"Cast(held, sums, RoundMode::CAST_RINT, {c.each * c.pitch});"
+            yield f"Cast(held, sums, RoundMode::CAST_RINT, {self.elements_held});"
             here = "V"
         yield from flag(here, "MTE3")
-        yield f"DataCopyPad(out0_g[uint64_t(first) * {c.width}], held, {rows});"
+        yield f"DataCopyPad(out0_g[uint64_t(first) * {c.width}], held, {back});"
         yield from flag("MTE3", "MTE2")
+
+    @property
+    def elements_held(self) -> int:
+        """Of a chunk on chip."""
+        return (self.c.columns or self.c.each) * self.c.pitch
+
+    def of_columns(self) -> Iterator[str]:
+        """Loops over the indices of a chunk's columns."""
+        axis, c = self.kernel.attrs["axis"], self.c
+        yield f"for (uint32_t j = 0; j < {self.index.shape[axis]}; ++j) for (uint32_t k = first; k < first + n; ++k) {{"
+        yield f"  const uint64_t u = j * {c.places}ull + k;"
+        yield f"  const int64_t p = ac_place(0, in1_g.GetValue(u), {c.columns});"
+        yield f"  if (p >= 0) {self.written(f'p * {c.pitch} + k - first', 'u')}"
+        yield "}"
 
     def updates(self) -> Iterator[str]:
         """Loops over the indices that may name a place of the chunk."""
+        if self.c.columns:
+            yield from self.of_columns()
+            return
         shape, of = [[int(d) for d in x.shape] for x in (self.x, self.index)]  # type: ignore[arg-type]
         if self.kernel.opaque == "scatter_nd":
             yield f"for (uint32_t u = 0; u < {prod(of[:-1])}; ++u) {{"

@@ -16,16 +16,19 @@ FOLD = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum, "min
 TYPES = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
 # (form, type, reduction): wide rows by vector instructions, narrow ones and single elements by the scalar unit
 CASES = [("rows", "f32", "add"), ("rows", "f16", "max"), ("rows", "i64", "none"), ("rows", "i32", "mul"), ("tuples", "f16", "add"),
-         ("tuples", "bool", "none"), ("along 0", "f32", "mul"), ("along 1", "i32", "min")]  # fmt: skip
+         ("tuples", "bool", "none"), ("along 0", "f32", "mul"), ("columns", "f16", "add"), ("along 1", "i32", "min")]  # fmt: skip
 
 
-def drawn(rng, k, form, dtype):
+def drawn(rng, k, form, dtype, whole):
     """Inputs of a scatter, their text, and what makes it: places twice, from the end, more updates than places."""
     m, n, many = (int(x) for x in rng.integers((20, 17, 20), (60, 70, 90)))
     if form == "rows":
         index, shape = rng.integers(-m, m, (many, 1)), (many, n)
     elif form == "tuples":
         index, shape = np.stack([rng.integers(-m, m, many), rng.integers(-n, n, many)], 1), (many,)
+    elif form == "columns":
+        n = int(rng.integers(7, 10)) * (16 if whole else 11)
+        index, shape = rng.integers(-m, m, (9, n)), (9, n)
     else:
         axis = int(form[-1])
         shape = (m, 9) if axis else (9, n)
@@ -36,10 +39,14 @@ def drawn(rng, k, form, dtype):
     return feed, "".join(f"input {name}: {t}\n" for name, t in zip(feed, types))
 
 
+def along(form):
+    return 0 if form == "columns" else int(form[-1])
+
+
 def wanted(x, i, u, form, how):
     at = tuple(np.moveaxis(i, -1, 0)) if form in ("rows", "tuples") else None
     if at is None:
-        at = tuple(i if a == int(form[-1]) else g for a, g in enumerate(np.indices(i.shape)))
+        at = tuple(i if a == along(form) else g for a, g in enumerate(np.indices(i.shape)))
     y = x.astype(np.float64) if x.dtype.kind == "f" else x.copy()
     if how == "none":
         y[at] = u
@@ -52,9 +59,11 @@ def program_of(cases, seed, chip):
     rng = np.random.default_rng(seed)
     feed, inputs, lines = {}, "", ""
     for k, (form, dtype, how) in enumerate(cases):
-        given, text = drawn(rng, k, form, dtype)
+        given, text = drawn(rng, k, form, dtype, chip == "310p")
         feed, inputs = feed | given, inputs + text
-        op = f"scatter_elements(x{k}, i{k}, u{k}, axis={form[-1]}, " if form.startswith("along") else f"scatter_nd(x{k}, i{k}, u{k}, "
+        op = f"scatter_nd(x{k}, i{k}, u{k}, "
+        if form not in ("rows", "tuples"):
+            op = f"scatter_elements(x{k}, i{k}, u{k}, axis={along(form)}, "
         lines += f'%{k} = {op}reduction="{how}")\n'
     outputs = "".join(f"output o{k} = %{k}\n" for k in range(len(cases)))
     return autocomp.optimize(f"graph g\n{inputs}{lines}{outputs}", target=f"ascend:{chip}", without=["scattering/*"]), feed
@@ -64,7 +73,7 @@ def program_of(cases, seed, chip):
 @pytest.mark.parametrize("chip", ["310p", "910b1"])
 def test_updates_are_written_in_their_order(chip, tmp_path):
     program, feed = program_of(CASES, fresh.seed(), chip)
-    assert all(c.kernel.coded for c in program.calls.calls)
+    assert all(c.kernel.coded for c in program.calls.calls) and "k < first + n" in program.source()  # one by its columns
     program.executor = AscendExecutor(program, tmp_path, blocks=3)
     found = program.run(feed)
     for k, (form, dtype, how) in enumerate(CASES):
