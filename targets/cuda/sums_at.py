@@ -18,7 +18,7 @@ from autocomp.cost.sums_at import run_of
 from autocomp.ir.kernel import Kernel
 from autocomp.ir.types import F32, dim_hint
 
-THREADS, EACH = 256, 4  # of a block; vectors of a thread, whose loads are under way at once
+THREADS, ELEMENTS = 256, 4  # of a block; updates of a thread, whose loads are under way at once
 FOUR, FOURS = 4, "sm_90"  # floats that one instruction adds, and from which architecture on
 
 
@@ -30,6 +30,7 @@ def print_sum_at(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...]
     inner, many, all_, size = prod(shape[axis + 1 :]), shape[axis], prod(shape), kernel.attrs["size"]
     wide = FOUR if fours and out.dtype == F32 and run_of(index, updates, axis) % FOUR == 0 else 1
     name, made = entry_name(kernel.name), STORED[out.dtype.name]
+    each = ELEMENTS // wide
     of_row = index.elements == many and index.elements < all_
     number = "unsigned" if max(all_, out.elements) < 1 << 31 else "unsigned long long"
     in_front = f" + at / {inner * many} * {size * inner}" if all_ > inner * many else ""
@@ -38,11 +39,11 @@ def print_sum_at(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...]
         comment(header),
         f'extern "C" __global__ void __launch_bounds__({THREADS}) {name}(const {STORED[index.dtype.name]} *__restrict__ in0, '
         f"const {STORED[updates.dtype.name]} *__restrict__ in1, {made} *__restrict__ out0) {{",
-        f"  const {number} first = ({number})blockIdx.x * {EACH * step} + threadIdx.x * {wide};",
-        f"  long long i[{EACH}];",
-        f"  {made} u[{EACH}][{wide}];",
+        f"  const {number} first = ({number})blockIdx.x * {each * step} + threadIdx.x * {wide};",
+        f"  long long i[{each}];",
+        f"  {made} u[{each}][{wide}];",
         "#pragma unroll",
-        f"  for (int q = 0; q < {EACH}; ++q) {{",
+        f"  for (int q = 0; q < {each}; ++q) {{",
         f"    const {number} at = first + q * {step};",
         "    i[q] = -1;",
         f"    if (at >= {all_}) continue;",
@@ -51,12 +52,12 @@ def print_sum_at(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...]
         f"    ac_load<{wide}>(u[q], in1 + at);",
         "  }",
         "#pragma unroll",
-        f"  for (int q = 0; q < {EACH}; ++q) {{",
+        f"  for (int q = 0; q < {each}; ++q) {{",
         f"    const {number} at = first + q * {step};",
         f"    if (i[q] >= 0 && i[q] < {size}) ac_add_to<{wide}>(out0 + (({number})i[q] * {inner} + at % {inner}{in_front}), u[q]);",
         "  }",
         "}",
         "",
     ]
-    launch = Launch((((all_, EACH * step),),), THREADS, zeroed=("out0",))
+    launch = Launch((((all_, each * step),),), THREADS, zeroed=("out0",))
     return KernelSource(kernel.name, "\n".join(text), name, ("in0", "in1"), ("out0",), (), headers, "cu", launch=launch)
