@@ -361,10 +361,11 @@ class Counter(Printer):
                 self.spend({"integer": 1}, times * len(x.guard))
             elif isinstance(x, Map) and id(x) not in fused:
                 cost = table()["shared"] if by_shared(x) else cost_of(x, self.half)
-                if cost.get("special") and cost.get("branch"):  # its slow path: compilers overlap none of them, and know no two to be one
+                if cost.get("branch"):  # its slow path: compilers overlap none of them, and know no two to be one
                     often = times * max(1, often_written[x])
                     self.spend(cost, often)
-                    self.wait("special", often)
+                    if cost.get("special"):
+                        self.wait("special", often)
                     self.wait("arithmetic", often * cost.get("fma", 0.0))
                     self.wait("branch", often)
                     continue
