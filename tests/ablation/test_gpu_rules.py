@@ -17,7 +17,7 @@ SCATTERED = graph({"x": "f32[300, 96]", "at": "i32[64, 1]", "u": "f32[64, 96]"},
 # rule -> (graph, chip, options)
 LEFT_TRANSPOSED = "%0 = transpose(a, perm=[1, 0])\n%1 = matmul(%0, b)"
 WORTH = {
-    "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "a100", {}),
+    "tiling/gpu-contract": (gemm(300, 300, 300, "f32"), "l40s", {}),
     "tiling/gpu-short-steps": (conv("f32[64, 232, 28, 28]", "f32[232, 232, 5, 5]", pad=2), "h100", {}),
     "tiling/gpu-skinny": (gemm(8, 256, 4096, "bf16"), "h200", {}),
     "tiling/gpu-direct": (turned(1, 8192, 8192, False, True), "h200", {}),
@@ -40,6 +40,7 @@ WORTH = {
     "tiling/gpu-short-rows": (graph({"x": "f16[100000, 3]", "y": "f16[3]"}, "%0 = add(x, y)"), "h200", {}),
     "tiling/gpu-warp-specialise": (gemm(4096, 4096, 4096), "h200", {}),
     "tiling/gpu-implicit-gemm": (conv("f16[32, 256, 56, 56]", "f16[256, 256, 3, 3]", pad=1), "h200", {}),
+    "tiling/gpu-small-products": (gemm(14, 1024, 256, "f32"), "h200", {}),
     "tiling/gpu-tensor-memory": (gemm(4096, 4096, 4096), "b200", {}),
     "tiling/gpu-one-wave": (gemm(1024, 1024, 1024), "h200", {}),
     "tiling/gpu-cluster-split-k": (gemm(328, 2432, 4240), "h200", {}),

@@ -53,6 +53,20 @@ def test_every_sum_is_rounded_once(target, m, n, k, a, b):
 
 
 @modelled
+@pytest.mark.parametrize(("m", "n", "k"), [(9, 72, 44), (14, 24, 132), (35, 20, 64)])
+def test_few_results_are_cut_as_small_as_an_instruction(m, n, k):
+    """`tiling/gpu-small-products`: rows and columns that fill no instruction; a recurrent layer's step of 14 x 256 by 1024 is shared among
+    64 cores, not 16."""
+    program = autocomp.optimize(gemm(m, n, k, "f32"), target="cuda:h200", tuned=False)
+    assert "rule: tiling/gpu-small-products" in program.source() and "ac_mma_f64(" in program.source()
+    rng = np.random.default_rng(fresh.seed())
+    x, y = (rng.standard_normal(s).astype(np.float32) for s in ((m, k), (k, n)))
+    with simulated(program):
+        (got,) = program.run({"a": x, "b": y}).values()
+    assert np.mean(got == (x.astype(np.float64) @ y.astype(np.float64)).astype(np.float32)) > 0.99
+
+
+@modelled
 def test_what_cancels_in_f32_is_kept_and_what_is_no_number_spreads():
     program = autocomp.optimize(gemm(16, 8, 3, "f32"), target="cuda:h200", schedule={"matmul": TILE})
     x, y = np.zeros((16, 3), np.float32), np.ones((3, 8), np.float32)
