@@ -190,11 +190,21 @@ def _by_products(c: Cover, s: Subject) -> float:
         if current().passed("cover", "by-products"):
             break
         settled = {*c.extra, *c.extra.values(), x}  # a kernel that stores by-products may not become one itself
-        for cut in c.enum.cuts[x]:
+        for cut in (*c.enum.cuts[x], *_larger(c, s, x, settled)):
             needed = [u for u in sorted(cut.top) if u not in settled and c.refs.get(u, 0) > 0 and u in c.pick and _fits(s, u, x)]
             if needed and _attach(c, s, x, cut, needed):
                 break
     return before - c.total
+
+
+def _larger(c: Cover, s: Subject, x: int, settled: set[int]) -> Iterator[Cut]:
+    """Cuts of x with what it loads and others need as well computed inside, all together and one by one, as they are where they are
+    stored: what a kernel with several results shares is dear to each of them alone, so that few such cuts are kept."""
+    cut = c.best(x)
+    loads = [u for u in sorted(cut.leaves) if c.stored(u) and u not in settled and c.refs.get(u, 0) > 1 and _fits(s, u, x)]
+    for some in ([loads] if len(loads) > 1 else []) + [[u] for u in loads]:
+        if (found := c.enum.with_inside(cut, {u: c.best(u) for u in some})) is not None:
+            yield found
 
 
 def _fits(s: Subject, u: int, x: int) -> bool:

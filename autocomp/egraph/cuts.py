@@ -262,31 +262,60 @@ class Enumerator:
             more |= {id(m): m for m in self._spread([made[i] for i in order])}
         return [m for i, m in more.items() if i not in known]
 
+    def _loaded(self, node: SubjectNode, j: int, child: int) -> Part:
+        """An operand that a node loads, or a number that stands in it."""
+        access = node.form.accesses[j] if j < len(node.form.accesses) else None
+        if child in self.subject.literal:
+            return Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)
+        return Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self._share(child, node.cls))
+
     def _operand(self, node: SubjectNode, j: int, child: int) -> list[Part]:
         s = self.subject
-        access = node.form.accesses[j] if j < len(node.form.accesses) else None
+        load = self._loaded(node, j, child)
         if child in s.literal:
-            return [Part(Operand(LOADED, access, frozenset(), 0, True), child, None, frozenset(), 0.0)]
-        load = Part(Operand(LOADED, access, frozenset({child}), 0, True), child, None, frozenset(), self._share(child, node.cls))
+            return [load]
         out = [load] if child not in s.inner or child not in self.cuts else []
-        if (child in s.memory and child not in s.narrow) or node.form.kind in ("opaque", "alone") or access is None:
+        if (child in s.memory and child not in s.narrow) or node.form.kind in ("opaque", "alone") or load.operand.access is None:
             return out
-        consumer = "view" if node.form.view else node.form.kind
         for cut in self.cuts.get(child, ()):  # none yet of what is in memory and in the same group
-            loaded = cut.ops == 0
-            row = ""
             if self._settled is not None and not any(cut.nodes <= w for w in self._settled.get(node.id, ())):
                 continue  # no part of a body that has a schedule
-            if not loaded:
-                reads = sum([self._prices.bytes[leaf] for leaf in cut.leaves])
-                name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], s.users[child], reads))
-                if name is None:
-                    self.refused[reason] = self.refused.get(reason, 0) + 1
-                    continue
-                row = name
-            steps = cut.steps | {(node.id, j, row)} if row else cut.steps
-            out.append(Part(Operand(cut.record, access, cut.leaves, cut.ops, loaded), child, cut, steps, cut.flow - cut.time))
+            if (part := self._inlined(node, j, cut)) is not None:
+                out.append(part)
         return out
+
+    def _inlined(self, node: SubjectNode, j: int, cut: Cut, once: bool = False) -> Part | None:
+        """An operand that a node computes by a body of its own, None where no rule admits it. `once`: no one else computes it again."""
+        s, child, row = self.subject, cut.cls, ""
+        loaded = cut.ops == 0
+        if not loaded:
+            reads = sum([self._prices.bytes[leaf] for leaf in cut.leaves])
+            consumer = "view" if node.form.view else node.form.kind
+            name, reason = self.rows.admit(consumer, j, Body(cut.record, cut.ops, s.types[child], 1 if once else s.users[child], reads))
+            if name is None:
+                self.refused[reason] = self.refused.get(reason, 0) + 1
+                return None
+            row = name
+        steps = cut.steps | {(node.id, j, row)} if row else cut.steps
+        access = node.form.accesses[j] if j < len(node.form.accesses) else None
+        operand = Operand(cut.record, access, cut.leaves, cut.ops, loaded)
+        return Part(operand, child, cut, steps, cut.flow - cut.time)
+
+    def with_inside(self, cut: Cut, bodies: Mapping[int, Cut]) -> Cut | None:
+        """A cut whose leaves among `bodies` are computed inside, by these, and stored for whoever reads them; None where a rule or a limit
+        is against it."""
+        of = {self.subject.nodes[n].cls: self.subject.nodes[n] for n in cut.nodes}
+        return self._remade(cut.cls, of, bodies, dict(bodies))
+
+    def _remade(self, c: int, of: Mapping[int, SubjectNode], once: Mapping[int, Cut], done: dict[int, Cut | None]) -> Cut | None:
+        """A class computed by the nodes `of` a body, down to the bodies that are `done`."""
+        if c not in done:
+            parts = [self._loaded(of[c], j, child) if child not in of and child not in once else
+                     self._inlined(of[c], j, inner, child in once) if (inner := self._remade(child, of, once, done)) is not None else None
+                     for j, child in enumerate(of[c].enode.children)]  # fmt: skip
+            found = [p for p in parts if p is not None and (p.cut is None or p.operand.access is not None)]
+            done[c] = self._finish(of[c], tuple(found)) if len(found) == len(parts) else None
+        return done[c]
 
     def _finish(self, node: SubjectNode, parts: tuple[Part, ...]) -> Cut | None:
         """The cut of a node over its operands' choices, None where there is none. What covers of one subject agree on is made once."""
