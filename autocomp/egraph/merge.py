@@ -10,6 +10,8 @@ dimensions with other axes merges those as well, and an outer axis may be a part
 or both axes walk one dimension:
 
     y[9*c + h] = x[c, h]   over c:64 h:9   ->   y[p] = x[p]   over p:576
+
+as may an index that is a value (9*c + h -> p).
 """
 
 from __future__ import annotations
@@ -84,10 +86,10 @@ def _merged(k: Kernel, a: Axis, b: Axis, digits: bool, within: bool) -> Kernel |
     for e in nodes:
         if isinstance(e, Gather) and str(e.tensor) in place:
             return None
-        if isinstance(e, (Index, Inside)):
-            asked = (e.index,) if isinstance(e, Index) else e.guard
-            if any(i.names() & names for i in asked):
-                return None
+        if isinstance(e, Index) and not _apart((e.index,), pairs, extents):
+            return None
+        if isinstance(e, Inside) and any(i.names() & names for i in e.guard):
+            return None
         if isinstance(e, (Reduce, Contract)) and not _neighbours(e.axes, pairs):
             return None
     if not _neighbours(k.axes, pairs):
@@ -115,8 +117,13 @@ def _pair(index: tuple[Aff, ...], d: int, shape: tuple[Dim, ...], extents: Mappi
 def _within(index: tuple[Aff, ...], pairs: Mapping[str, str], extents: Mapping[str, Dim]) -> bool:
     """Whether an access has each pair that it has any axis of in one dimension, where the inner axis walks the steps of the outer one; at
     least one pair."""
+    return any(i.names() & {*pairs.keys(), *pairs.values()} for i in index) and _apart(index, pairs, extents)
+
+
+def _apart(index: tuple[Aff, ...], pairs: Mapping[str, str], extents: Mapping[str, Dim]) -> bool:
+    """Whether each pair of which indices have any axis is in one of them, where the inner axis walks the steps of the outer one."""
     mine = {x: y for x, y in pairs.items() if any(i.names() & {x, y} for i in index)}
-    return bool(mine) and all(
+    return all(
         sum(bool(i.names() & {x, y}) for i in index) == 1
         and any(i.is_affine and i.coef(y) and i.coef(x) == i.coef(y) * int(extents[y]) for i in index)  # type: ignore[arg-type]
         for x, y in mine.items())  # fmt: skip
@@ -152,6 +159,8 @@ def _rebuilt(k: Kernel, pairs: Mapping[str, str], extents: Mapping[str, Dim], pl
     def one(e: Expr) -> Expr:
         if isinstance(e, Load):
             return replace(e, index=shorter(e.tensor, e.index))
+        if isinstance(e, Index):
+            return replace(e, index=_one_axis(e.index, pairs))
         return replace(e, axes=fewer(e.axes)) if isinstance(e, (Reduce, Contract)) else e
 
     def arg(x: Arg) -> Arg:

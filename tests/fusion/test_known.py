@@ -8,7 +8,7 @@ import autocomp
 from autocomp.egraph.known import use_known
 from autocomp.egraph.merge import merge_axes
 from autocomp.ir.affine import Aff, aff
-from autocomp.ir.body import Axis, Const, Contract, Inside, Load, Map, Reduce, postorder
+from autocomp.ir.body import Axis, Const, Contract, Index, Inside, Load, Map, Reduce, postorder
 from autocomp.ir.kernel import Arg, Kernel, Store
 from autocomp.ir.types import F32, TensorType
 from tests.helpers.device_graphs import GRAPHS, graph
@@ -93,6 +93,17 @@ def test_two_axes_that_walk_one_dimension_are_one(outer, inner, one):
     k = merge_axes(Kernel("k", "E", (Axis("i", 5), Axis("h", 9)), args[:1], args[1:], (Store("y", (place,), x),), "k"))
     assert [a.extent for a in k.axes] == ([45] if one else [5, 9])
     assert k.stores[0].index == ((aff("i") * inner,) if one else (place,))
+
+
+@pytest.mark.parametrize(("place", "one"), [(9 * aff("i") + aff("h"), True), (aff("i") + 5 * aff("h"), False), (aff("h"), False)])
+def test_an_index_that_is_a_value_walks_with_the_axes(place, one):
+    """y[i, h] = x[i, h] + (9 i + h) over i:5 h:9 is one axis of 45; a value of other steps keeps them apart."""
+    at = (aff("i"), aff("h"))
+    args = Arg("x", TensorType(F32, (5, 9))), Arg("y", TensorType(F32, (5, 9)))
+    value = Map(F32, "add", (Load(F32, "x", at), Index(F32, place)))
+    k = merge_axes(Kernel("k", "E", (Axis("i", 5), Axis("h", 9)), args[:1], args[1:], (Store("y", at, value),), "k"))
+    assert [a.extent for a in k.axes] == ([45] if one else [5, 9])
+    assert parts(k, Index) == [Index(F32, aff("i") if one else place)]
 
 
 def test_columns_of_a_product_that_a_view_splits_are_one_axis():
