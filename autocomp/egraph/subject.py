@@ -37,7 +37,8 @@ class Subject:
     the scalar constants. `users`: how many tensors are made from a class (in any order of axes; an output counts as one).
     `level`: height above the leaves along the lowest form, so that some form of every class uses lower classes only.
     `twins`: one name for the classes that hold one tensor in several orders of its axes. `narrow`: those in `memory` that a body may
-    also make itself, from the numbers of at most 8 bits that they are made of; `inner`: of these, those that nothing else reads.
+    also make itself, from the numbers of at most 8 bits, or the fewer ones, that they are made of; `inner`: of these, those that
+    nothing else reads.
     """
 
     frozen: Frozen
@@ -107,7 +108,7 @@ def subject_of(frozen: Frozen, units: Set[str] = frozenset(), unpacks: bool = Fa
         users[c] += 1
     literal = {c: v for c in sorted(reach) if (v := _literal(classes, c)) is not None}
     memory = frozenset(c for c in reach if _in_memory(classes[c]) and c not in literal)
-    narrow = frozenset(c for c in memory if _casts_narrow(classes, c, units))
+    narrow = frozenset(c for c in memory if _casts_narrow(classes, c, units) or _repeats(classes, c))
     unpacked = _unpacked(classes, by_class, memory) if unpacks else frozenset()
     inner = unpacked - {x for n in nodes if n.cls not in unpacked for x in n.enode.children} - {c for _, c in roots}
     return Subject(frozen, tuple(nodes), by_class, {c: classes[c].type for c in sorted(reach)}, groups, memory,
@@ -177,6 +178,12 @@ def _casts_narrow(classes: dict[int, EClass], c: int, units: Set[str]) -> bool:
         return False
     of = [classes[e.children[0]].type.dtype for e in classes[c].nodes if e.op == "cast"]
     return any(d.bits == 8 and d.name in units for d in of)
+
+
+def _repeats(classes: dict[int, EClass], c: int) -> bool:
+    """Whether a constant repeats fewer numbers, which readers may read where they lie."""
+    small = lambda e: classes[e.children[0]].type.elements < classes[c].type.elements
+    return classes[c].constant and any(e.op == "broadcast" and small(e) for e in classes[c].nodes)
 
 
 def _unpacked(classes: dict[int, EClass], by_class: dict[int, tuple[SubjectNode, ...]], memory: frozenset[int]) -> frozenset[int]:

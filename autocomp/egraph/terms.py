@@ -18,6 +18,8 @@ from autocomp.rewrite.functions import Operand
 from autocomp.rewrite.rule import Rule
 from autocomp.rewrite.where import Env
 
+DEAR = 8  # additions that a function of floats stands for (`SCALAR`) from which on a table of its values is cheaper, if it
+TABLE = 2**18  # has at most so many bytes, which stay near the cores: a quotient of places 35 us for 21 (price), 2048 rows of 4800
 INJECTIVE = frozenset(name for name, op in OPS.items() if op.injective)
 
 
@@ -38,7 +40,7 @@ class Terms:
 
     uniform: the number that all elements are, if it is known. constant: computable from parameters and constants alone,
     before the program runs, so that no symbolic size is in it. fixed: none is in its own type and attributes.
-    indexed: a map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded.
+    indexed: a cheap map of indices alone, or one number in another shape: cheaper to compute than to load, so never folded.
     decides: a rounding or a comparison is computed from it. least: its elements are 0 or of at least that magnitude, as far as the graph
     says it. After `settle` all but `fixed` and `indexed` are facts of classes: what one
     form knows holds for all of them; of `uniform` and `constant` also for what is computed from them.
@@ -79,7 +81,8 @@ class Terms:
             plain = [a for a in args if self.uniform[a] is None and self.engine.terms[a].op != "const"]
             maps = op in SCALAR or op in ("broadcast", "reshape", "transpose")
             spread = op in ("broadcast", "reshape", "transpose") and self.uniform[n] is not None
-            self.indexed.append(op == "iota" or spread or (maps and bool(plain) and all(self.indexed[a] for a in plain)))
+            dear = op in SCALAR and SCALAR[op].flops >= DEAR and type.dtype.is_float and type.bytes <= TABLE
+            self.indexed.append(op == "iota" or spread or (maps and not dear and bool(plain) and all(self.indexed[a] for a in plain)))
         return n
 
     def _constant(self, n: int) -> bool:
