@@ -6,6 +6,7 @@ from math import log2
 from typing import TYPE_CHECKING
 
 from autocomp.cost.derived import constant
+from autocomp.ir.coded import SELECTED
 from autocomp.ir.types import F32, U8, dim_hint
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 WARP = int(constant("radix_warp"))
 MOST = int(constant("radix_threads"))  # of a block that has one row
 HELD = int(constant("radix_holds")) // (F32.bytes * MOST)  # words of keys that a thread holds
+DIGIT = int(constant("radix_digit"))  # bits of a key that one pass of a sort tells apart
+UNDER_WAY = int(constant("radix_under_way"))  # rows that are sorted at a time at most, each with two buffers
 PAIR = 2 * F32.bytes  # bytes of a key of one word with its place; twice that for two words
 
 
@@ -37,6 +40,8 @@ def selection_seconds(attrs: Attrs, x: TensorType, chip: Chip) -> float:
     not held are read again in each pass: three where the threads' first ones tell which are wanted. Where an element's neighbours are of
     other rows, each one that is read is a sector."""
     of, k, n = chip.numbers, attrs["k"], dim_hint(x.shape[attrs["axis"]])
+    if k > SELECTED:
+        return _sort_seconds(n, x, chip)
     words = max(1, x.dtype.bits // F32.bits)
     team, _, held = team_of(n, words)
     told = _told(k, n, x.dtype, int(of["radix_apart"])) if k < n else 0
@@ -55,6 +60,15 @@ def selection_seconds(attrs: Attrs, x: TensorType, chip: Chip) -> float:
     apart = any(d != 1 for d in x.shape[attrs["axis"] + 1 :])
     near = x.elements * (passes * of["sector"] if apart else (passes - 1) * x.dtype.bytes)
     return max(rows * busy, -(-rows // at_once) * chain) / chip.clock + near / of["l2_rate"]
+
+
+def _sort_seconds(n: int, x: TensorType, chip: Chip) -> float:
+    """What a sort takes beside the bytes of its operand and its result: a core goes through its rows one after the other, through each once
+    for each digit, in which its keys are read twice and written once."""
+    rows = -(-x.elements // n // min(chip.cores, UNDER_WAY))
+    passes, words = 8 * x.dtype.bytes // DIGIT, max(1, x.dtype.bits // F32.bits)
+    each = n * words * chip.numbers["radix_sort_key"] + chip.numbers["radix_sort_pass"]
+    return rows * passes * each / chip.clock
 
 
 def _told(k: int, n: int, dtype: DType, apart: int) -> int:

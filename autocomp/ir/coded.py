@@ -14,7 +14,7 @@ FUNCTIONS = {"scatter_nd": "scatters", "scatter_elements": "scatters", "topk": "
 CHUNKED = "scatters_by_chunks"
 PLACE = 2**14  # elements that an index names, of which any core holds those of one
 ELEMENTS = ("f64", "f32", "f16", "bf16", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-SELECTED = range(1, 2049)  # of how many elements `ordering/radix-select` makes a `radix_topk`
+SELECTED = 2048  # elements up to which a `radix_topk` is a selection (`ordering/radix-select`), and not a sort of rows of static shapes
 
 
 def coded(op: str, operands: Iterable[TensorType], features: Container[str], attrs: Attrs | None = None) -> bool:
@@ -37,5 +37,5 @@ def _in_chunks(op: str, operands: Sequence[TensorType], attrs: Attrs) -> bool:
 
 def coded_by_rule(op: str, operands: Sequence[TensorType], attrs: Attrs, features: Container[str]) -> bool:
     """Whether a rule makes an op of it for which the chip has a function: of rows of a known length."""
-    return (op == "topk" and attrs["k"] in SELECTED and all(isinstance(t.shape[attrs["axis"]], int) for t in operands)
-            and coded("radix_topk", operands, features))  # fmt: skip
+    return (op == "topk" and isinstance(attrs["k"], int) and attrs["k"] >= 1 and coded("radix_topk", operands, features)
+            and all(isinstance(t.shape[attrs["axis"]], int) and (attrs["k"] <= SELECTED or t.is_static) for t in operands))  # fmt: skip

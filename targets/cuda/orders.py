@@ -26,13 +26,13 @@ from autocomp.ir.types import Dim, DType, Sym, dim_hint
 FEW = 128  # pairs that one warp sorts
 ROOM = 4096  # pairs that are sorted where the first k are among them
 
-_RAW = {8: "unsigned char", 16: "unsigned short", 32: "unsigned", 64: "unsigned long long"}
+RAW = {8: "unsigned char", 16: "unsigned short", 32: "unsigned", 64: "unsigned long long"}
 _INFINITY = {"f16": "0x7c00u", "bf16": "0x7f80u", "f32": "0x7f800000u", "f64": "0x7ff0000000000000ull"}
 _CHOSEN = "u < bound || (u == bound && j < first)"
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """What the text of a kernel is made of: the first `k` of `n` elements a row; `team` threads a row, `beside` rows a block, `held` keys a
     thread (0 where a row is too long for that)."""
 
@@ -46,7 +46,7 @@ class _Rows:
 
     @property
     def key(self) -> str:
-        return _RAW[max(32, self.bits)]
+        return RAW[max(32, self.bits)]
 
     @property
     def pair(self) -> int:
@@ -84,14 +84,14 @@ class _Rows:
         return [line if line.startswith("#") else indent + line for line in (*head, f"  {body}", "}")]
 
 
-def print_order(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...]) -> KernelSource:
+def print_selection(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...]) -> KernelSource:
     """The kernel `NAME(const T *in0, R *out0, long sizes..)`: the first k of each row's order, as values or as places."""
     x, out, axis = kernel.inputs[0].type, kernel.outputs[0].type, kernel.attrs["axis"]
     rest, inner = (*x.shape[:axis], *x.shape[axis + 1 :]), count(x.shape[axis + 1 :])
     sizes = tuple(dict.fromkeys(d.name for d in rest if isinstance(d, Sym)))
     n, bits = int(x.shape[axis]), 8 * x.dtype.bytes  # type: ignore[arg-type]
-    r = _Rows(entry_name(kernel.name), n, kernel.attrs["k"], bits, *team_of(n, max(1, bits // 32)))
-    threads, raw = r.team * r.beside, _RAW[bits]
+    r = Rows(entry_name(kernel.name), n, kernel.attrs["k"], bits, *team_of(n, max(1, bits // 32)))
+    threads, raw = r.team * r.beside, RAW[bits]
     indices = kernel.attrs["part"] == "indices"
     result = "long long" if indices else raw
     args = [f"const {STORED[x.dtype.name]} *__restrict__ in0", f"{STORED[out.dtype.name]} *__restrict__ out0"]
@@ -99,9 +99,9 @@ def print_order(kernel: Kernel, header: Sequence[str], headers: tuple[str, ...])
         comment(header),
         f"struct __align__({r.pair}) {r.name}_pair {{ {r.key} key; int at; }};",
         f"AC_DEVICE {r.key} {r.name}_key({raw} x) {{",
-        *_key(x.dtype, r.key, kernel.attrs["largest"]),
+        *key_of(x.dtype, r.key, kernel.attrs["largest"]),
         "}",
-        *_together(r),
+        *together(r),
         f'extern "C" __global__ void __launch_bounds__({threads}, {MOST // threads}) '
         f"{r.name}({', '.join([*args, *(f'long {s}' for s in sizes)])}) {{",
         "  extern __shared__ __align__(1024) unsigned char smem[];",
@@ -133,7 +133,7 @@ def _blocks(rest: Sequence[Dim], beside: int) -> tuple[tuple[Dim, int], ...]:
     return tuple((d, beside if i == widest else 1) for i, d in enumerate(factors))
 
 
-def _held(r: _Rows) -> list[str]:
+def _held(r: Rows) -> list[str]:
     """The keys of a thread; behind the row's end the last of all, which no bound is above."""
     if not r.held:
         return []
@@ -147,7 +147,7 @@ def _held(r: _Rows) -> list[str]:
     ]
 
 
-def _chosen(r: _Rows) -> list[str]:
+def _chosen(r: Rows) -> list[str]:
     """`many` pairs in p, k or more, the first k of the order among them; behind them pairs that are behind all, up to a power of two."""
     sum_ = lambda value: f"{r.name}_sum({value}, part, turn)"
     counted = ["int mine = 0;", *r.each(f"mine += {_CHOSEN};", "")]
@@ -187,7 +187,7 @@ def _in(lines: Sequence[str]) -> list[str]:
     return [line if line.startswith("#") else f"  {line}" for line in lines]
 
 
-def _bits(r: _Rows, counted: Sequence[str], all_: str) -> list[str]:
+def _bits(r: Rows, counted: Sequence[str], all_: str) -> list[str]:
     """`bound`: the largest number that no more than k keys are below, or the first found that just k are below; `below`: how many are."""
     return [
         f"for ({r.key} bit = ({r.key})1 << {r.bits - 1}; bit && below < k; bit >>= 1) {{",
@@ -199,7 +199,7 @@ def _bits(r: _Rows, counted: Sequence[str], all_: str) -> list[str]:
     ]
 
 
-def _tied(r: _Rows, all_: str) -> list[str]:
+def _tied(r: Rows, all_: str) -> list[str]:
     """`first`: of the keys that equal `bound`, where more do than are wanted, those at places below it are as many as are wanted."""
     return [
         "const int less = below;",
@@ -213,7 +213,7 @@ def _tied(r: _Rows, all_: str) -> list[str]:
     ]
 
 
-def _together(r: _Rows) -> list[str]:
+def together(r: Rows) -> list[str]:
     """A number's sum over a team, and over the threads of it in front of one."""
     warps = r.team // WARP
     take = [
@@ -245,7 +245,7 @@ def _together(r: _Rows) -> list[str]:
     ]
 
 
-def _sorted(r: _Rows) -> list[str]:
+def _sorted(r: Rows) -> list[str]:
     """A bitonic network over a power of two of pairs; a few are one warp's."""
     return [
         *([f"  if (threadIdx.x >= {WARP}) return;"] if r.sorters < r.team else ()),
@@ -261,7 +261,7 @@ def _sorted(r: _Rows) -> list[str]:
     ]
 
 
-def _key(dtype: DType, key: str, largest: bool) -> list[str]:
+def key_of(dtype: DType, key: str, largest: bool) -> list[str]:
     """Statements that return the key of an element's bits: NaN is the largest, and -0 equals 0."""
     bits, end = 8 * dtype.bytes, "ull" if dtype.bits == 64 else "u"
     top, every = f"{1 << (bits - 1):#x}{end}", f"{(1 << bits) - 1:#x}{end}"

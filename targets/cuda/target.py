@@ -9,8 +9,8 @@ from typing import Any
 
 from autocomp.targets.cuda.device import OLDEST, chip_here, has, why_not
 from autocomp.targets.cuda.emit import planned_specialised, rounds_products
-from autocomp.targets.cuda.orders import print_order
 from autocomp.targets.cuda.persistent_rows import planned_rows
+from autocomp.targets.cuda.sorts import print_order
 from autocomp.targets.cuda.sums_at import FOURS, print_sum_at
 from autocomp.targets.cuda.toolchain import Toolchain
 from autocomp.targets.simt.count import count

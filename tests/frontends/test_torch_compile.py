@@ -293,7 +293,7 @@ def test_the_few_largest_are_found_in_the_program_around_them():
 
 
 def test_longer_orders_are_found_where_the_chip_has_a_function_for_them():
-    for k, feature, stays in ((17, "radix_select", False), (2048, "radix_select", False), (2049, "radix_select", True), (17, "", True)):
+    for k, feature, stays in ((17, "radix_select", False), (2048, "radix_select", False), (2049, "radix_select", False), (17, "", True)):
         graph = make_fx(partial(torch.topk, k=k), tracing_mode="fake")(torch.ones(1, 2100))
         assert bool(Trial(graph, torch.device("cpu"), (feature,)).why) == stays
 

@@ -190,6 +190,7 @@ AC_DEVICE void ac_wave_sync() { __syncwarp(); }
 typedef unsigned ac_lanes;
 AC_DEVICE ac_lanes ac_holds(bool x) { return __ballot_sync(0xffffffffu, x); }
 AC_DEVICE int ac_lowest(ac_lanes x) { return __ffs(x) - 1; }
+AC_DEVICE int ac_how_many(ac_lanes x) { return __popc(x); }
 AC_DEVICE bool ac_any(bool x) { return __any_sync(0xffffffffu, x); }  // whether it holds in any lane of the wave
 // what all lanes hold alike, for the compiler to know it
 AC_DEVICE int ac_uniform(int x) { return __shfl_sync(0xffffffffu, x, 0); }

@@ -52,6 +52,7 @@ AC_DEVICE ac_lanes ac_holds(bool x) {
   return lanes;
 }
 AC_DEVICE int ac_lowest(ac_lanes x) { return __builtin_ctz(x); }
+AC_DEVICE int ac_how_many(ac_lanes x) { return __builtin_popcount(x); }
 AC_DEVICE bool ac_any(bool x) { return ac_holds(x) != 0; }
 
 // ---- copies into shared memory
