@@ -44,6 +44,7 @@ TWO: dict[str, Callable[..., Any]] = {
     "exponential": lambda a, b: torch.view_as_real(torch.exp(Z(a, b))),
     "matrices": lambda a, b: torch.view_as_real(Z(a, b) @ Z(b, a).mT),
     "einsum": lambda a, b: torch.view_as_real(torch.einsum("ij,kj->ik", Z(a, b), Z(b, b))),
+    "crossed": lambda a, b: torch.view_as_real(torch.linalg.cross(Z(a, b)[:, :3], Z(b, a)[:1, :3])),
     "joined": lambda a, b: torch.view_as_real(torch.cat([Z(a, b), Z(b, a).flip(0)], 1)[:, ::2].sum(0)),
     "chosen": lambda a, b: torch.view_as_real(torch.where(a > 0, Z(a, b), a)),
     "chosen from a number": lambda a, b: torch.view_as_real(

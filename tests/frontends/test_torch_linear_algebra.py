@@ -59,6 +59,8 @@ CASES = {
     "determinant": (lambda a: (LA.det(a), *LA.slogdet(a), LA.det(a[:1, :1])), [(5, 5)]),
     "determinant of a singular matrix": (lambda a: (LA.det(a * 0), *LA.slogdet(a * 0), LA.det(a * torch.tensor([1.0, 0, 1])),
                                                     LA.det(a[:1].expand(3, 3))), [(3, 3)]),
+    "crossed": (lambda a, b: (LA.cross(a, b), LA.cross(a[:1], b, dim=-1), LA.cross(a[:3].mT, b[:1, :3], dim=1), torch.cross(a.mT, b.mT, 0)),
+                [(4, 3), (4, 3)]),
     "Q and R": (lambda a: (*LA.qr(a), *LA.qr(a.mT), *LA.qr(a, mode="complete"), LA.qr(a, mode="r")[1], *LA.qr(a[..., :1, :1])),
                 [(2, 5, 3)]),
     "Q and R of columns that are 0 or large": (lambda a: (*LA.qr(a * torch.tensor([1.0, 0, 1])), *LA.qr(a * 0),

@@ -176,6 +176,14 @@ def _mul(c: Call, x: Any, y: Any) -> Pair:
     return _times(c, x, y, _type(c, x, y))
 
 
+@complex_row("linalg_cross")
+def _cross(c: Call, x: Any, y: Any, *, dim: int = -1) -> Pair:
+    d = _type(c, x, y)
+    (a, b), (e, f) = ((z.re, z.im) for z in (of_type(c, x, d), of_type(c, y, d)))
+    cross = lambda p, q: TABLE["linalg_cross"](c, p, q, dim=dim)
+    return Pair(c.op("sub", cross(a, e), cross(b, f)), c.op("add", cross(a, f), cross(b, e)))
+
+
 @complex_row("div")
 def _div(c: Call, x: Any, y: Any) -> Pair:
     """By the divisor's conjugate over its square, with the larger of its parts taken out of both."""

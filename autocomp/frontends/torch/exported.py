@@ -18,7 +18,7 @@ from autocomp.frontends.torch.checks import unraised
 
 KEPT = ("scaled_dot_product_attention.default", "linear.default", "silu.default", "layer_norm.default", "rms_norm.default", "softmax.int",
         "matmul.default", "masked_fill.Scalar", "stack.default", "roll.default", "unbind.int", "split.Tensor", "chunk.default",
-        "log_softmax.int", "pad.default",
+        "log_softmax.int", "pad.default", "linalg_cross.default",
         "batch_norm.default", "tril.default", "triu.default", "softplus.default", "leaky_relu.default", "hardtanh.default",
         "upsample_linear1d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "upsample_nearest1d.vec", "upsample_nearest3d.vec",
         "col2im.default", "select_scatter.default", "multilabel_margin_loss.default", "lstm.input",

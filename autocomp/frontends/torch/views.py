@@ -74,6 +74,13 @@ def _roll(c: Call, x: Node, shifts: int | list[int], dims: int | list[int] = ())
     return c.op("concat", part(d - shift % d, d), part(0, d - shift % d), axis=k)
 
 
+@row("linalg_cross")
+def _cross(c: Call, a: Node, b: Node, *, dim: int = -1) -> Node:
+    """a x b along a dimension of 3, of rolled factors; torch's own decomposition looks the elements up."""
+    turned = lambda x, by: _roll(c, x, by, dim)
+    return c.op("sub", c.op("mul", turned(a, -1), turned(b, -2)), c.op("mul", turned(a, -2), turned(b, -1)))
+
+
 @row("repeat")
 def _repeat(c: Call, x: Node, times: list[int]) -> Node:
     """times x (1, n) -> (times, n), dimension by dimension."""
