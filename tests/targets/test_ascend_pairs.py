@@ -102,7 +102,9 @@ LINES = """%0 = add(x, y)
 %6 = pad(x, lo=[0, 2], hi=[0, 3], value=-7)
 %7 = shr(y, const(37, i64))
 %8 = reduce_sum(x, axes=[1])
-%9 = reduce_max(x, axes=[0])"""
+%9 = reduce_max(x, axes=[0])
+%10 = cast(x, to="f32")
+%11 = cast(f, to="i64")"""
 
 
 @pytest.mark.skipif(not COMPILER, reason="no g++")
@@ -110,14 +112,16 @@ LINES = """%0 = add(x, y)
 def test_pairs_on_the_model(chip):
     rng = np.random.default_rng(fresh.seed())
     m, n = (int(k) for k in rng.integers([9, 20], [30, 60]))
-    text = f"graph g\ninput x: i64[{m}, {n}]\ninput y: i64[{m}, {n}]\ninput z: i64[{n}]\n{LINES}\n"
-    program = autocomp.optimize(text + "".join(f"output o{k} = %{k}\n" for k in (5, 6, 7, 8, 9)), target=f"ascend:{chip}",
+    text = f"graph g\ninput x: i64[{m}, {n}]\ninput y: i64[{m}, {n}]\ninput z: i64[{n}]\ninput f: f32[{m}, {n}]\n{LINES}\n"
+    program = autocomp.optimize(text + "".join(f"output o{k} = %{k}\n" for k in range(5, 12)), target=f"ascend:{chip}",
                                 without=["tiling/npu-scalar-*"])  # fmt: skip
     x, y, z = numbers(rng, m, n), numbers(rng, m, n), numbers(rng, n)
+    f = (rng.standard_normal((m, n)) * 2.0 ** rng.integers(-3, 61, (m, n))).astype(np.float32)
     with simulated(program), np.errstate(all="ignore"):
-        found = program.run({"x": x, "y": y, "z": z})
+        found = program.run({"x": x, "y": y, "z": z, "f": f})
         less = x + y - z
         wanted = {"o5": np.where(x < z, np.maximum(less * x, y), less), "o6": np.pad(x, ((0, 0), (2, 3)), constant_values=-7),
-                  "o7": y >> 37, "o8": x.sum(1), "o9": x.max(0)}  # fmt: skip
+                  "o7": y >> 37, "o8": x.sum(1), "o9": x.max(0), "o10": x.astype(np.float32),
+                  "o11": f.astype(np.int64)}  # fmt: skip
     for name, want in wanted.items():
-        assert found[name].dtype == np.int64 and (found[name] == want).all(), name
+        assert found[name].dtype == want.dtype and (found[name] == want).all(), name
