@@ -21,8 +21,8 @@ from typing import Any
 
 from autocomp.cost.roles import Roles, spread_role
 from autocomp.egraph.directives import Directives
-from autocomp.egraph.kernel_terms import LIMIT, Condition, Number, Unstated, condition, is_legal, number
-from autocomp.egraph.room import is_room, needs
+from autocomp.egraph.kernel_terms import LIMIT, Condition, Number, Unstated, condition, is_legal, number, variables_of
+from autocomp.egraph.room import Need, is_room, needs
 from autocomp.errors import RuleError
 from autocomp.ir.schedule import Schedule
 from autocomp.ir.schedule_text import FLAGS
@@ -328,15 +328,14 @@ class _Compiler:
         if n.high > min(limits.values()):
             self.facts.append(f"(= (bool-<= {n.text} {self._constant(f'most {ROLE.get(key, key)}', limits)}) true)")
 
-    def _conditions(self, c: Expr) -> list[Condition]:
+    def _conditions(self, c: Expr) -> list[tuple[Expr, Need | None]]:
         """One of `where`; of `fits(tile)` what it stands for here."""
         if not is_room(c):
-            return [condition(c, self.free, self._known)]
+            return [(c, None)]
         if self.rule.phase != "tiling":
             raise RuleError(f"{c}: a {self.rule.phase} rule does not say the whole tile", where=self.rule.where_text,
                             hint="write it in the tiling rule; targets refuse what does not fit")  # fmt: skip
-        found = needs(self.rule, self.entries[0].roles.form)
-        return [replace(condition(n.holds, self.free, self._known), need=n) for n in found]
+        return [(n.holds, n) for n in needs(self.rule, self.entries[0].roles.form)]
 
     def result(self) -> KernelRule:
         for key, e in self.rhs.attrs:
@@ -344,13 +343,15 @@ class _Compiler:
             empty = role in TILES and not any(axes_of(self.entries[0].roles, role))
             self.row[COLUMNS.index(role)] = "0" if empty else self._value(key, e)
         conditions = [x for c in self.rule.where for x in self._conditions(c)]
-        same = [c for c in conditions if not c.variables and not is_legal(c.expr)]  # the same for every choice
+        varies = [bool(variables_of(e, self.free)) or is_legal(e) for e, _ in conditions]
+        same = [Condition(e, "", (), need) for (e, need), v in zip(conditions, varies) if not v]  # for every choice
         never = {n: next((why for c in same if (why := c.why_not(env))), "") for n, env in self.envs.items()}
         at = {n: self.carried.index(self._text(n)) for n in self.free}
-        open_ = tuple(c for c in conditions if c not in same)
-        out = KernelRule(self.rule, self.n, at, open_, self.fixed, frozenset(self.spoken), never, self.choices)
-        if all(never.values()):
+        out = KernelRule(self.rule, self.n, at, (), self.fixed, frozenset(self.spoken), never, self.choices)
+        if all(never.values()):  # nobody asks its other conditions
             return out
+        open_ = (replace(condition(e, self.free, self._known), need=need) for (e, need), v in zip(conditions, varies) if v)
+        out = replace(out, conditions=tuple(open_))
         rules = tuple(self._guards(out))
         live = (f"(live_{self.n} {n})" for n, why in never.items() if not why)
         return replace(out, commands=(*self.commands, *rules), facts=(*self.said, *live))

@@ -12,7 +12,7 @@ from autocomp.targets import load_target
 
 from autocomp.cost.chip import load_chip
 from autocomp.cost.demand import demand_of
-from autocomp.egraph import choose, kept, kernel_egraph
+from autocomp.egraph import choose, kept, kernel_egraph, kernel_rules
 from autocomp.egraph.choose import candidates, choose_schedule, found_together
 from autocomp.egraph.cover import cover
 from autocomp.egraph.kept import Pool
@@ -103,6 +103,17 @@ def test_rules_are_declared_once_for_kernels_of_all_sizes(tmp_path, monkeypatch)
     assert len(rules_said) == len(set(rules_said)) > 5
     candidates(matmul(), rules_of(tmp_path, TILES), chip, Options())
     assert len([text for text in said if text.startswith("(rule ")]) > len(rules_said)  # other rules, an e-graph of their own
+
+
+def test_of_a_rule_that_one_condition_refuses_for_all_choices_no_other_is_compiled(tmp_path, monkeypatch):
+    asked, of = [], kernel_rules.condition
+    monkeypatch.setattr(kernel_rules, "condition", lambda e, *x: asked.append(str(e)) or of(e, *x))
+    small = TILES.replace("where: [", "where: [?N > 400, ")
+    refused: dict[str, int] = {}
+    found = candidates(matmul(), rules_of(tmp_path, small), load_chip("h200"), Options(), None, refused)
+    assert [c.rule for c in found] == ["untiled"] and refused == {"mine/tiles: ?N > 400 is false: ?N is 320": 18} and not asked
+    candidates(matmul(n=640), rules_of(tmp_path, small), load_chip("h200"), Options())
+    assert len(asked) == 4  # each but that one
 
 
 def test_a_rule_that_the_first_kernel_did_not_need_is_declared_behind_the_others(tmp_path, monkeypatch):
