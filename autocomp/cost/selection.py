@@ -66,7 +66,7 @@ def _sort_seconds(n: int, x: TensorType, chip: Chip) -> float:
     """What a sort takes beside the bytes of its operand and its result: a core goes through its rows one after the other, through each once
     for each digit, in which its keys are read twice and written once."""
     rows = -(-x.elements // n // min(chip.cores, UNDER_WAY))
-    passes, words = 8 * x.dtype.bytes // DIGIT, max(1, x.dtype.bits // F32.bits)
+    passes, words = U8.bits * x.dtype.bytes // DIGIT, max(1, x.dtype.bits // F32.bits)
     each = n * words * chip.numbers["radix_sort_key"] + chip.numbers["radix_sort_pass"]
     return rows * passes * each / chip.clock
 
